@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kagura_kernel.domain.plugins import Severity
-from kagura_kernel.plugins.scan.scanning import scan_path
+from kagura_kernel.plugins.scan.scanner import scan_path
 from tests.support.plugin_corpus import HARMLESS, HOSTILE, Sample, write_sample
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "plugin-scanners.md"

@@ -16,8 +16,8 @@ import yaml
 from pydantic import TypeAdapter
 
 from kagura_kernel.jupyter.server import models
-from kagura_kernel.jupyter.server.asking import Text, Words
 from kagura_kernel.jupyter.server.handler import Route, answering
+from kagura_kernel.jupyter.server.parameters import Text, Words
 from kagura_kernel.jupyter.server.routes import NAMES, OPENAPI, ROUTES
 
 SCHEMA = Path(__file__).resolve().parent.parent / "labextension" / "src" / "api" / "schema.ts"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kagura_kernel.cockpit.dispatching import Session
+    from kagura_kernel.cockpit.session import Session
     from kagura_kernel.jupyter.memories import MemoryFrame
     from kagura_kernel.memory.store import MemoryStore
     from kagura_kernel.plugins.scan import Scan
@@ -39,8 +39,8 @@ guard_imports(os.path.realpath, os.getcwd)
 def load_ipython_extension(ipython: InteractiveShell) -> None:
     """`%load_ext kagura_kernel`: register the magics; what the first run needs is imported between cells."""
     from kagura_kernel.domain.former_names import former_variables
-    from kagura_kernel.jupyter.ahead import compile_ahead, prepare
     from kagura_kernel.jupyter.magics import register
+    from kagura_kernel.jupyter.preparation import compile_ahead, prepare
 
     register(ipython)
     for told in former_variables(os.environ):
@@ -51,8 +51,8 @@ def load_ipython_extension(ipython: InteractiveShell) -> None:
 
 def unload_ipython_extension(ipython: InteractiveShell) -> None:
     """`%unload_ext kagura_kernel`: stop what runs, close what is open, and take the magics away."""
-    from kagura_kernel.jupyter.ahead import leave_be
     from kagura_kernel.jupyter.magics import unregister
+    from kagura_kernel.jupyter.preparation import leave_be
 
     leave_be(ipython)
     unregister(ipython)
@@ -73,7 +73,7 @@ def open_memory(path: str | Path | None = None) -> MemoryStore:
         MemoryUnavailable: it cannot be used.
     """
     from kagura_kernel.journal.place import data_home, read_settings
-    from kagura_kernel.memory.opening import open_memory as opened
+    from kagura_kernel.memory.location import open_memory as opened
 
     settings = read_settings(os.environ)
     where = settings.memory if path is None else str(path)
@@ -139,7 +139,7 @@ def scan_plugin(path: str | Path) -> Scan:
     Raises:
         UsageError: there is no such file or directory, or it cannot be read.
     """
-    from kagura_kernel.plugins.scan.scanning import scan_path
+    from kagura_kernel.plugins.scan.scanner import scan_path
 
     return scan_path(path)
 

@@ -26,7 +26,7 @@ from kagura_kernel.domain.settings import Settings
 from kagura_kernel.sandbox.selection import AUTO as ANY_BOX, BUILT_IN, load_backend
 
 if TYPE_CHECKING:
-    from kagura_kernel.tools.own import ToolMaker, ToolPlace
+    from kagura_kernel.tools.extension_tools import ToolMaker, ToolPlace
     from kagura_kernel.tools.toolbox import Tool
 
 
@@ -108,7 +108,7 @@ def load_tool(extension: Extension) -> ToolMaker:
             raise TypeError("it is nothing that can be called")
 
     def make(place: ToolPlace) -> Tool:
-        from kagura_kernel.tools.own import OwnTool
+        from kagura_kernel.tools.extension_tools import OwnTool
 
         return load(extension, lambda named: OwnTool(named(place)))  # type: ignore[operator] # it was looked at
 
@@ -120,7 +120,7 @@ def extensions() -> list[Extension]:
     """All that are installed, the kinds in their order; nothing of them is run."""
     from kagura_kernel.assembly.chats import CHATS
     from kagura_kernel.membrane.credentials.registry import KINDS
-    from kagura_kernel.memory.opening import OUR_SCHEMES
+    from kagura_kernel.memory.location import OUR_SCHEMES
 
     groups = {
         BRAINS: (*OUR_BRAINS, AUTO, REPLAY),
@@ -147,7 +147,7 @@ def tried() -> Iterator[PartStatus]:
     """Every extension after it was loaded, for somebody who wants to know whether it can be used."""
     from kagura_kernel.assembly.chats import load_chat
     from kagura_kernel.membrane.credentials.registry import load_kind
-    from kagura_kernel.memory.opening import load_memory
+    from kagura_kernel.memory.location import load_memory
 
     loaders: dict[str, Callable[[Extension], object]] = {
         BRAINS: load_brain,

@@ -33,7 +33,7 @@ TASKS = ("KAGURA_TASK_RESOURCE", "KAGURA_TASK_KEY")
 
 def check_memory(settings: Settings) -> list[Problem]:
     """What is wrong with where memories are to be kept; nothing of it is repeated, since a URL may hold a password."""
-    from kagura_kernel.memory.opening import problem_with
+    from kagura_kernel.memory.location import problem_with
 
     problem = problem_with(settings.memory, setting=True)
     kinds = "a file, a postgresql:// URL, `cloud`, or an https:// address"
@@ -57,7 +57,7 @@ class LazyMemory:
         Raises:
             MemoryUnavailable: it cannot be used; the next call tries again.
         """
-        from kagura_kernel.memory.opening import open_memory
+        from kagura_kernel.memory.location import open_memory
 
         with self._lock:
             if self._store is None:
@@ -97,7 +97,7 @@ class LazyEvents:
             MemoryUnavailable: the cloud cannot be reached, or refuses.
         """
         from kagura_kernel.memory.cloud.wire import CloudEvents, EventResource, EventRow
-        from kagura_kernel.memory.opening import cloud_access
+        from kagura_kernel.memory.location import cloud_access
 
         with self._lock:
             if self._events is None:
@@ -126,7 +126,7 @@ def lazy_events(environ: Mapping[str, str], settings: Settings, names: tuple[str
     Raises:
         ConfigurationError: a resource is named, and no key for it.
     """
-    from kagura_kernel.memory.opening import is_cloud
+    from kagura_kernel.memory.location import is_cloud
 
     resource, key = (environ.get(name, "").strip() for name in names)
     if not resource or not is_cloud(settings.memory):

@@ -13,7 +13,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.egress.gate import SystemResolver
-from kagura_kernel.runs.redacting import Redacting
+from kagura_kernel.runs.redaction import Redacting
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ def make_plugins(
     environ: Mapping[str, str], home: Path, settings: Settings, journal: Journal, clock: Clock, owner: str, boxes: Boxes
 ) -> PluginManager:
     """What knows the plugins of this process."""
-    from kagura_kernel.membrane.postgres.opening import PostgresParts, open_service
+    from kagura_kernel.membrane.postgres.port import PostgresParts, open_service
     from kagura_kernel.plugins.decisions import ApprovalBook, QuarantineBook, TrustBook
+    from kagura_kernel.plugins.jail.box import JailLimits, JailParts
     from kagura_kernel.plugins.jail.jail import JailStarter
-    from kagura_kernel.plugins.jail.running import JailLimits, JailParts
     from kagura_kernel.plugins.library import ManagerParts
     from kagura_kernel.plugins.manager import PluginManager
     from kagura_kernel.plugins.manifest import plugin_places

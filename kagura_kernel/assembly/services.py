@@ -21,10 +21,10 @@ from kagura_kernel.assembly.process import get_cockpit
 from kagura_kernel.assembly.settings import kept_registry, load_settings, open_telemetry, telemetry_status
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
-from kagura_kernel.cockpit.ordering import Choices
-from kagura_kernel.cockpit.resuming import checkpoint_of
+from kagura_kernel.cockpit.lease_sweep import Sweep
+from kagura_kernel.cockpit.orders import Choices
+from kagura_kernel.cockpit.resumption import checkpoint_of
 from kagura_kernel.cockpit.status import PartStatus
-from kagura_kernel.cockpit.sweeping import Sweep
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.former_names import former_variables
 from kagura_kernel.domain.settings import mistyped_variables
@@ -39,9 +39,9 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.lease import lease_terms, parse_grant
 from kagura_kernel.membrane.credentials.revoke import Settler, keep_sweeping
 from kagura_kernel.membrane.grant import MembraneParts
-from kagura_kernel.membrane.leasing import check_grants
+from kagura_kernel.membrane.run_leases import check_grants
 from kagura_kernel.runs.git_places import GitPlaces
-from kagura_kernel.runs.redacting import Redacting
+from kagura_kernel.runs.redaction import Redacting
 from kagura_kernel.sandbox.output import prune_spilled
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class _Services:
     def __init__(
         self, environ: Mapping[str, str], clock: Clock, brains: Sequence[BrainProvider] | None, *, one_run: bool
     ) -> None:
-        from kagura_kernel.memory.opening import check_place
+        from kagura_kernel.memory.location import check_place
 
         self.environ, self.clock, self.one_run = environ, clock, one_run
         self.settings = settings = load_settings(environ)

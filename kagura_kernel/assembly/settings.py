@@ -45,7 +45,7 @@ def open_telemetry(settings: Settings, home: Path) -> Telemetry | None:
         return None
     from importlib.metadata import version
 
-    from kagura_kernel.runs.redacting import Redacting
+    from kagura_kernel.runs.redaction import Redacting
     from kagura_kernel.telemetry.telemetry import Telemetry
 
     # What the journal holds is redacted. Done once more, no mistake of whoever stored something leaves this machine.
@@ -78,7 +78,7 @@ def open_log(settings: Settings, home: Path) -> StructuredLog:
 
 def cleaner(home: Path) -> Callable[[], Callable[[str], str]]:
     """What is called when something is about to be written, and gives what takes secrets out of it then and later."""
-    from kagura_kernel.runs.redacting import Redacting
+    from kagura_kernel.runs.redaction import Redacting
 
     redacting = Redacting(redactor_of(home))
 

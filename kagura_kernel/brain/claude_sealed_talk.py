@@ -20,7 +20,7 @@ from claude_agent_sdk import AssistantMessage, CLIConnectionError, Message, Tool
 from kagura_kernel.brain.claude_auth import PREFIX
 from kagura_kernel.brain.claude_events import Reading
 from kagura_kernel.brain.claude_talk import ProgramTransport, Talk
-from kagura_kernel.brain.inside import InsideBox, InsideProgram
+from kagura_kernel.brain.in_box import InsideBox, InsideProgram
 from kagura_kernel.brain.provider import (
     BrainDone,
     BrainEvent,

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from kagura_kernel.brain.inside import InsideBox
+from kagura_kernel.brain.in_box import InsideBox
 from kagura_kernel.brain.openai_compatible import KNOWN, NAME as COMPATIBLE, split_model
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured, UnknownName, UsageError

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.claude_auth import INSTALL, ClaudeParts, has_key, program_file, signed_environ, what_is_missing
-from kagura_kernel.brain.inside import SealedNeeds
+from kagura_kernel.brain.in_box import SealedNeeds
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn, all_images
 from kagura_kernel.brain.sealed_command import ABOUT_THE_PLACE, box_environ, command_line
 from kagura_kernel.domain.errors import BrainNotConfigured

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from kagura_kernel.brain.claude_auth import FIXED, SERVER, turn_options
-from kagura_kernel.brain.inside import InsideBox
+from kagura_kernel.brain.in_box import InsideBox
 from kagura_kernel.brain.provider import Turn
 from kagura_kernel.domain.policy import PROGRAM_DIR
 

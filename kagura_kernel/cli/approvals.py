@@ -9,13 +9,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel import redact
-from kagura_kernel.cli.opening import open_journal, place_of, read_journal
-from kagura_kernel.cli.printing import as_json, cut, moment, table, tell, with_next
+from kagura_kernel.cli.journal_access import open_journal, place_of, read_journal
+from kagura_kernel.cli.output import as_json, cut, moment, table, tell, with_next
 from kagura_kernel.cli.runs import LATEST
-from kagura_kernel.cockpit.naming import here_of, named_approval
 from kagura_kernel.cockpit.next_commands import NO_APPROVALS, NONE_WAITS, of_approval
+from kagura_kernel.cockpit.run_names import here_of, named_approval
+from kagura_kernel.domain.approval_content import asked
 from kagura_kernel.domain.approvals import Verdict
-from kagura_kernel.domain.asked import asked
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import owner_alive

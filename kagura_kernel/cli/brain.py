@@ -10,8 +10,8 @@ from dataclasses import asdict
 from types import SimpleNamespace
 
 from kagura_kernel.assembly.brains import brain_reports
-from kagura_kernel.cli.opening import open_journal, place_of, read_journal
-from kagura_kernel.cli.printing import as_json, for_terminal, paragraph, table, tell_rows, terminal_width
+from kagura_kernel.cli.journal_access import open_journal, place_of, read_journal
+from kagura_kernel.cli.output import as_json, for_terminal, paragraph, table, tell_rows, terminal_width
 from kagura_kernel.cockpit.brains import PRICES_SAID, turn_words
 from kagura_kernel.cockpit.next_commands import NO_MODELS
 from kagura_kernel.domain.errors import UsageError

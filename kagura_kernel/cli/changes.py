@@ -8,12 +8,12 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cli.opening import home_of, open_journal, place_of
-from kagura_kernel.cli.printing import as_json, for_terminal, table
-from kagura_kernel.cockpit.committing import CommitDesk, about_commits
-from kagura_kernel.cockpit.naming import here_of, named_run, no_changes, told_run
+from kagura_kernel.cli.journal_access import home_of, open_journal, place_of
+from kagura_kernel.cli.output import as_json, for_terminal, table
+from kagura_kernel.cockpit.change_desk import ChangeDesk
+from kagura_kernel.cockpit.commit_desk import CommitDesk, about_commits
 from kagura_kernel.cockpit.next_commands import of_changes
-from kagura_kernel.cockpit.settling import ChangeDesk
+from kagura_kernel.cockpit.run_names import here_of, named_run, no_changes, told_run
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.outcome import by_path
 from kagura_kernel.domain.visible import visible

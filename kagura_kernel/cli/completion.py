@@ -10,9 +10,9 @@ import shlex
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-from kagura_kernel.cli.printing import terminal_width
-from kagura_kernel.cockpit.lines.completing import Completion, Name, Names, complete_command
-from kagura_kernel.cockpit.lines.helping import help_for
+from kagura_kernel.cli.output import terminal_width
+from kagura_kernel.cockpit.lines.completion import Completion, Name, Names, complete_command
+from kagura_kernel.cockpit.lines.help import help_for
 from kagura_kernel.domain.grammar import Kind, Surface
 
 _BASH = """\

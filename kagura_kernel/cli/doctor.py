@@ -33,8 +33,8 @@ from kagura_kernel.cli.doctor_rows import (
     shared_settings,
     without_box,
 )
-from kagura_kernel.cli.opening import place_of
-from kagura_kernel.cli.printing import for_terminal, paragraph, tell, terminal_width
+from kagura_kernel.cli.journal_access import place_of
+from kagura_kernel.cli.output import for_terminal, paragraph, tell, terminal_width
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.clock import read_time
 from kagura_kernel.domain.former_names import former_variables

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.doctor_rows import FAIL, OK, WARN, Finding
-from kagura_kernel.cli.opening import open_journal
+from kagura_kernel.cli.journal_access import open_journal
 from kagura_kernel.domain import errors
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger

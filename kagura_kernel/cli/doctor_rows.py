@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from kagura_kernel.cli.printing import for_terminal, paragraph, size, terminal_width
+from kagura_kernel.cli.output import for_terminal, paragraph, size, terminal_width
 from kagura_kernel.domain.errors import ConfigurationError, KaguraError, SecretUnavailable
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.settings import SandboxPolicyType, Settings

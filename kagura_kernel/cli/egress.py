@@ -9,8 +9,8 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cli.opening import read_log
-from kagura_kernel.cli.printing import moment, size, span, tell_rows
+from kagura_kernel.cli.journal_access import read_log
+from kagura_kernel.cli.output import moment, size, span, tell_rows
 from kagura_kernel.cockpit.next_commands import NO_CONNECTIONS
 from kagura_kernel.journal import views
 
@@ -32,7 +32,7 @@ def egress_check(arguments: SimpleNamespace) -> int:
     import asyncio
 
     from kagura_kernel.assembly import load_settings
-    from kagura_kernel.cockpit.checking import explain_targets
+    from kagura_kernel.cockpit.egress_check import explain_targets
 
     mirrors = load_settings(os.environ).mirrors
     explaining = explain_targets(arguments.target, arguments.net, mirrors, resolve=not arguments.no_resolve)

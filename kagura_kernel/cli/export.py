@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from kagura_kernel.cli.printing import tell
-from kagura_kernel.jupyter.exporting import export_notebook
+from kagura_kernel.cli.output import tell
+from kagura_kernel.jupyter.export import export_notebook
 
 
 def export(arguments: SimpleNamespace) -> int:

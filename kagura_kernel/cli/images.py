@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.docker_endpoint import endpoint_from
-from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon, build_chain, list_images, list_recipes
+from kagura_kernel.sandbox.images.build import BuildPlan, ImageDaemon, build_chain, list_images, list_recipes
 from kagura_kernel.sandbox.images.recipes import NAMES, RECIPES, Lock, Recipes, recipe_named, settings_from
 from kagura_kernel.sandbox.images.secrets import Machine
-from kagura_kernel.sandbox.images.verifying import verify_images
+from kagura_kernel.sandbox.images.verification import verify_images
 
 if TYPE_CHECKING:
-    from kagura_kernel.sandbox.images.building import Listed
-    from kagura_kernel.sandbox.images.verifying import Verdict
+    from kagura_kernel.sandbox.images.build import Listed
+    from kagura_kernel.sandbox.images.verification import Verdict
 
 CLEAN, FOUND = 0, 1
 _MEGABYTE = 1_000_000

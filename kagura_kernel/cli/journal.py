@@ -12,12 +12,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cli.opening import open_journal, place_of
-from kagura_kernel.cli.printing import tell
-from kagura_kernel.cockpit.naming import here_of, named_run
+from kagura_kernel.cli.journal_access import open_journal, place_of
+from kagura_kernel.cli.output import tell
+from kagura_kernel.cockpit.run_names import here_of, named_run
 from kagura_kernel.domain.clock import read_time
 from kagura_kernel.domain.errors import JournalTampered
-from kagura_kernel.journal.exporting import ExportPart, back_up, export_lines, verify_copy
+from kagura_kernel.journal.export import ExportPart, back_up, export_lines, verify_copy
 from kagura_kernel.journal.noted_rows import note_row
 from kagura_kernel.journal.place import data_home, is_url, shown
 from kagura_kernel.journal.sharing import share

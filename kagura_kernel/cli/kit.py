@@ -10,16 +10,16 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly.places import redactor_of
-from kagura_kernel.cli.printing import as_json, paragraph, size, table, tell, terminal_width
+from kagura_kernel.cli.output import as_json, paragraph, size, table, tell, terminal_width
 from kagura_kernel.cockpit.kits import one_of, plan_lines, plan_record
-from kagura_kernel.cockpit.naming import here_of, named_run
+from kagura_kernel.cockpit.run_names import here_of, named_run
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.kits import KitDesk, StagedKit
-    from kagura_kernel.kit.redaction.places import RedactedFile
+    from kagura_kernel.kit.redaction.spans import RedactedFile
 
 
 _OK, _FOUND = 0, 1
@@ -100,7 +100,7 @@ def _show_file(kit: StagedKit, arguments: SimpleNamespace) -> int:
 
 
 def _of_run(kits: KitDesk, word: str) -> StagedKit:
-    from kagura_kernel.cli.opening import open_journal
+    from kagura_kernel.cli.journal_access import open_journal
     from kagura_kernel.journal.place import place_in_use
 
     with open_journal(place_in_use(os.environ)) as journal:

@@ -14,10 +14,10 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cli.opening import open_journal, place_of, read_journal, read_log
-from kagura_kernel.cli.printing import moment, size, span, tell, tell_rows
-from kagura_kernel.cockpit.naming import only
+from kagura_kernel.cli.journal_access import open_journal, place_of, read_journal, read_log
+from kagura_kernel.cli.output import moment, size, span, tell, tell_rows
 from kagura_kernel.cockpit.next_commands import NO_LEASES, of_lease
+from kagura_kernel.cockpit.run_names import only
 from kagura_kernel.domain.errors import ConfigurationError, RunUnknown, UnknownName, UsageError
 from kagura_kernel.domain.late_dataclass import asdict, dataclass
 from kagura_kernel.journal import views

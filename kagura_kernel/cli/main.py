@@ -19,8 +19,8 @@ from importlib import import_module
 from types import SimpleNamespace
 
 from kagura_kernel import __version__
-from kagura_kernel.cli.printing import drop_output, flush_output, for_terminal, guard_streams
-from kagura_kernel.cockpit.lines.parsing import Parsed, parse_words
+from kagura_kernel.cli.output import drop_output, flush_output, for_terminal, guard_streams
+from kagura_kernel.cockpit.lines.parser import Parsed, parse_words
 from kagura_kernel.domain.errors import KaguraError, OutputUnwritable, UsageError
 from kagura_kernel.domain.grammar import Surface
 
@@ -40,7 +40,7 @@ _HOMES = {
         ("trust", ("graduation",)),
         ("memory", ("lessons", "recall")),
         ("completion", ("help",)),
-        ("plugin_enabling", ("plugin audit", "plugin enable")),
+        ("plugin_enable", ("plugin audit", "plugin enable")),
         ("leases", ("revoke",)),
     )
     for word in words
@@ -140,7 +140,7 @@ def call(parsed: Parsed) -> int:
     values = SimpleNamespace(**parsed.values, action=name.split()[-1])
     if name not in _STARTING:
         return handler_of(name)(values)
-    warming = import_module("kagura_kernel.cli.warming")
+    warming = import_module("kagura_kernel.cli.warm_up")
     # What begins here works beside the imports of all else.
     if name in _REDACTING:
         # The first words of a run wait for the rules of redaction.

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from kagura_kernel.cli.printing import as_json, table, tell, tell_rows
+from kagura_kernel.cli.output import as_json, table, tell, tell_rows
 from kagura_kernel.cockpit import memory_words
 from kagura_kernel.cockpit.memory import note_of, query_of, read_file, write_file
 from kagura_kernel.cockpit.next_commands import NO_MEMORIES
@@ -19,7 +19,7 @@ from kagura_kernel.domain.memory import Tier
 from kagura_kernel.journal.place import data_home, read_settings
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
-from kagura_kernel.memory.opening import file_of
+from kagura_kernel.memory.location import file_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly.places import redactor_of
-from kagura_kernel.cli.printing import (
+from kagura_kernel.cli.output import (
     as_json,
     cut,
     for_terminal,
@@ -25,8 +25,8 @@ from kagura_kernel.cli.printing import (
     terminal_width,
     with_next,
 )
-from kagura_kernel.cockpit.naming import LAST, here_of
 from kagura_kernel.cockpit.next_commands import NO_AUTHORS, NO_PLUGINS, NO_REPOSITORIES, of_plugin
+from kagura_kernel.cockpit.run_names import LAST, here_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.plugins import PluginState
 from kagura_kernel.journal import views
@@ -302,7 +302,7 @@ def named_session(journal: Journal, name: str | None, *, needed: bool = True) ->
     Raises:
         UsageError: it cannot be told which one is meant.
     """
-    from kagura_kernel.cockpit.ordering import session_name
+    from kagura_kernel.cockpit.orders import session_name
 
     if name is not None and name != LAST:
         return session_name(name, redactor_of(data_home(os.environ)))
@@ -375,7 +375,7 @@ def plugin_scan(arguments: SimpleNamespace) -> int:
     Raises:
         UsageError: there is no such file or directory, or it cannot be read.
     """
-    from kagura_kernel.plugins.scan.scanning import is_dangerous, scan_path
+    from kagura_kernel.plugins.scan.scanner import is_dangerous, scan_path
 
     given = arguments.path
     scans = [scan_path(path) for path in ([given] if isinstance(given, str) else given)]

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from kagura_kernel.assembly import close_cockpit, get_cockpit
 from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.cli.main import call, exit_code, told
-from kagura_kernel.cli.printing import terminal_width
+from kagura_kernel.cli.output import terminal_width
 from kagura_kernel.cli.run import carry_out, intent_of, task_of, tell
-from kagura_kernel.cockpit.lines.completing import complete_command
-from kagura_kernel.cockpit.lines.helping import help_for
-from kagura_kernel.cockpit.lines.parsing import parse_line
+from kagura_kernel.cockpit.lines.completion import complete_command
+from kagura_kernel.cockpit.lines.help import help_for
+from kagura_kernel.cockpit.lines.parser import parse_line
 from kagura_kernel.domain.errors import KaguraError, NotThisTime, UsageError
 from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.domain.late_dataclass import dataclass
@@ -31,7 +31,7 @@ from kagura_kernel.jupyter.completion.names import ShellNames
 from kagura_kernel.jupyter.dialect import Form, read
 
 if TYPE_CHECKING:
-    from kagura_kernel.cockpit.lines.completing import Names
+    from kagura_kernel.cockpit.lines.completion import Names
     from kagura_kernel.runs.request import RunRequest
 
 

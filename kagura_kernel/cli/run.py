@@ -16,10 +16,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly import close_cockpit, get_cockpit
-from kagura_kernel.cli import printing
-from kagura_kernel.cli.printing import drop_output, flush_output
+from kagura_kernel.cli import output
+from kagura_kernel.cli.output import drop_output, flush_output
 from kagura_kernel.cli.run_outcome import QuietProgress, as_data, exit_code, trouble
-from kagura_kernel.cli.warming import warm
+from kagura_kernel.cli.warm_up import warm
 from kagura_kernel.domain.errors import KaguraError, OutputUnwritable, UsageError
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.outcome import RunOutcome
@@ -94,8 +94,8 @@ def _carried_out(intent: Callable[[], RunRequest]) -> tuple[RunOutcome, int]:
 
 def _tell_refusal(error: KaguraError) -> None:
     """The document of a run that could not begin: as of any other, without an id, and with why."""
-    told = RunOutcome("", "", "failed", error_code=error.code, error=printing.for_terminal(error.message))
-    print(printing.as_json(as_data(told)))
+    told = RunOutcome("", "", "failed", error_code=error.code, error=output.for_terminal(error.message))
+    print(output.as_json(as_data(told)))
 
 
 def task_of(arguments: SimpleNamespace) -> str:
@@ -178,7 +178,7 @@ def tell(outcome: RunOutcome, *, as_json: bool) -> None:
     """
     try:
         if as_json:
-            print(printing.as_json(as_data(outcome)))
+            print(output.as_json(as_data(outcome)))
         elif outcome.text.strip():
             print(visible(outcome.text.rstrip()))
         flush_output()
@@ -190,7 +190,7 @@ def tell(outcome: RunOutcome, *, as_json: bool) -> None:
         # On a terminal the last line about the run has said who stopped it.
         told = outcome.status == "killed" and sys.stderr.isatty()
         if (said := trouble(outcome)) and not told:
-            print(visible(printing.for_terminal(said)), file=sys.stderr)
+            print(visible(output.for_terminal(said)), file=sys.stderr)
 
 
 def _with_input(words: Sequence[str]) -> str:

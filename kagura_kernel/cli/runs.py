@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel import redact
-from kagura_kernel.cli.opening import open_journal, place_of, read_journal
-from kagura_kernel.cli.printing import as_json, cut, for_terminal, moment, span, table, tell, tell_rows
-from kagura_kernel.cockpit.naming import here_of, named_run, run_to_stop
+from kagura_kernel.cli.journal_access import open_journal, place_of, read_journal
+from kagura_kernel.cli.output import as_json, cut, for_terminal, moment, span, table, tell, tell_rows
 from kagura_kernel.cockpit.next_commands import NEWEST, NO_RUNS, NO_SESSIONS, of_run, of_session
+from kagura_kernel.cockpit.run_names import here_of, named_run, run_to_stop
 from kagura_kernel.domain.errors import NotHeard, UsageError
 from kagura_kernel.domain.late_dataclass import asdict, dataclass
 from kagura_kernel.domain.sentences import Sentence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kagura_kernel.journal.rows import CostRow, RunRow
     from kagura_kernel.journal.session_registry import SessionRow
     from kagura_kernel.journal.store import Journal
-    from kagura_kernel.patterns.planning import Calibrated
+    from kagura_kernel.patterns.plans import Calibrated
 
 
 _TASK = 60
@@ -133,7 +133,7 @@ def cost(arguments: SimpleNamespace) -> int:
 
 
 def _calibration(journal: Journal, named: list[str], limit: int, *, as_rows: bool) -> int:
-    from kagura_kernel.patterns.planning import calibrate, calibration_line
+    from kagura_kernel.patterns.plans import calibrate, calibration_line
 
     rows = calibrate(estimated(journal, limit=limit, run_ids=named or None))
     if as_rows:
@@ -254,7 +254,7 @@ def say(arguments: SimpleNamespace) -> int:
 def _instead(journal: Journal, run_id: str, sentence: Sentence, *, as_json: bool) -> int:
     """Stop it, and carry out here what goes on in its place; the exit code of a run."""
     from kagura_kernel.cli.run import carry_out_here
-    from kagura_kernel.cockpit.instead import going_on
+    from kagura_kernel.cockpit.restart import going_on
 
     if not all(end.over for end in contain(journal, [run_id], by=sentence.by, seconds=_STOPS_WITHIN)):
         raise NotHeard(run_id, f"it still goes on {_STOPS_WITHIN:g} s after it was stopped")

@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 
 from kagura_kernel.assembly import close_cockpit
-from kagura_kernel.assembly.serving import check_served, make_server
-from kagura_kernel.cli.printing import for_terminal
+from kagura_kernel.assembly.chat_server import check_served, make_server
+from kagura_kernel.cli.output import for_terminal
 from kagura_kernel.cli.run import leave_at_once, signals_heard
-from kagura_kernel.cli.warming import warm
+from kagura_kernel.cli.warm_up import warm
 from kagura_kernel.cockpit.served import only_server
 from kagura_kernel.cockpit.transports.transport import TransportError, TransportRefused
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable, KaguraError

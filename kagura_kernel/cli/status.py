@@ -7,9 +7,9 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kagura_kernel.cli.opening import place_of, read_journal
-from kagura_kernel.cli.printing import table, tell
-from kagura_kernel.domain.asked import asked_line
+from kagura_kernel.cli.journal_access import place_of, read_journal
+from kagura_kernel.cli.output import table, tell
+from kagura_kernel.domain.approval_content import asked_line
 from kagura_kernel.domain.errors.memory import MemoryStoreError
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
@@ -17,7 +17,7 @@ from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.place import data_home, read_settings, shown as shown_place
 from kagura_kernel.journal.spending import spent
 from kagura_kernel.membrane.names import shown
-from kagura_kernel.memory.opening import check_folder, check_place, file_of, open_memory
+from kagura_kernel.memory.location import check_folder, check_place, file_of, open_memory
 from kagura_kernel.memory.store import ready
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import money

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cli.opening import open_journal, place_of, read_journal
-from kagura_kernel.cli.printing import as_json, moment, table, tell
-from kagura_kernel.cockpit.naming import here_of, named_run
+from kagura_kernel.cli.journal_access import open_journal, place_of, read_journal
+from kagura_kernel.cli.output import as_json, moment, table, tell
+from kagura_kernel.cockpit.run_names import here_of, named_run
 from kagura_kernel.cockpit.trust import NOW, TrustDesk, lacking, revoked_words, trust_terms
 from kagura_kernel.jupyter.surface import person
 

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.brain.provider import AUTO
-from kagura_kernel.cockpit.attaching import Feed, LiveFeed, Tails
-from kagura_kernel.cockpit.classifying import Message, classifying_order
-from kagura_kernel.cockpit.committing import CommitDesk
+from kagura_kernel.cockpit.approval_desk import Desk, PolicyApprover
+from kagura_kernel.cockpit.change_desk import ChangeDesk
+from kagura_kernel.cockpit.commit_desk import CommitDesk
 from kagura_kernel.cockpit.controls import Controls, LazyPlugins
-from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.engine import Engine
+from kagura_kernel.cockpit.feeds import Feed, LiveFeed, Tails
 from kagura_kernel.cockpit.handles import RunHandle, Sessions
-from kagura_kernel.cockpit.locking import Quotas
+from kagura_kernel.cockpit.lease_sweep import Sweep, Sweeping
+from kagura_kernel.cockpit.locked_settings import Quotas
 from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
-from kagura_kernel.cockpit.ordering import Choices, check_name, login_name, order_for, session_name
+from kagura_kernel.cockpit.message_brain import Message, classifying_order
+from kagura_kernel.cockpit.orders import Choices, check_name, login_name, order_for, session_name
 from kagura_kernel.cockpit.records import Board, LeaseView, Records, held_elsewhere, lease_views, take_back, where_held
-from kagura_kernel.cockpit.settling import ChangeDesk
 from kagura_kernel.cockpit.status import PartStatus, StatusReport
-from kagura_kernel.cockpit.sweeping import Sweep, Sweeping
 from kagura_kernel.cockpit.trust import TrustDesk, trust_terms
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict
@@ -45,10 +45,10 @@ from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.grant import MembraneParts, SessionPowers
-from kagura_kernel.membrane.leasing import Leasing
+from kagura_kernel.membrane.run_leases import Leasing
 from kagura_kernel.memory.store import ready
-from kagura_kernel.plugins.calling import CallLimits
-from kagura_kernel.runs.keeping import KeptBox, KeptBoxes
+from kagura_kernel.plugins.calls import CallLimits
+from kagura_kernel.runs.kept_boxes import KeptBox, KeptBoxes
 from kagura_kernel.runs.order import Children, KitParts, Price, RunOrder, RunParts
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import Run
@@ -56,16 +56,16 @@ from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.selection import StartBox
 
 if TYPE_CHECKING:
-    from kagura_kernel.cockpit.dispatching import Session
     from kagura_kernel.cockpit.kits import KitDesk
     from kagura_kernel.cockpit.plugins import PluginDesk
+    from kagura_kernel.cockpit.session import Session
     from kagura_kernel.domain.settings import Settings
     from kagura_kernel.kit.redaction.redactor import Redactor
     from kagura_kernel.memory.store import MemoryStore
     from kagura_kernel.plugins.manager import PluginManager
-    from kagura_kernel.runs.auditing import AuditOrder, AuditRun
-    from kagura_kernel.runs.classifying import ClassifyingRun
-    from kagura_kernel.tools.own import ToolMaker
+    from kagura_kernel.runs.audit_run import AuditOrder, AuditRun
+    from kagura_kernel.runs.message_run import ClassifyingRun
+    from kagura_kernel.tools.extension_tools import ToolMaker
 
 HEADLESS = "nobody can be asked here, so the policy says no"
 
@@ -162,7 +162,7 @@ class Cockpit:
         """Everything about plugins; made and imported on first use, from any thread: most runs need nothing of it."""
         with self._making_plugins:
             if self._plugins is None:
-                from kagura_kernel.cockpit.enabling import PluginSurroundings
+                from kagura_kernel.cockpit.plugin_audit import PluginSurroundings
                 from kagura_kernel.cockpit.plugins import PluginDesk
 
                 self._plugins = PluginDesk(
@@ -250,7 +250,7 @@ class Cockpit:
         """
         if self._children is None:
             raise errors.NotThisTime("Nothing can be handed on here: this program was put together without children.")
-        from kagura_kernel.cockpit.dispatching import Session, SessionParts
+        from kagura_kernel.cockpit.session import Session, SessionParts
 
         parts = self._parts
         made = SessionParts(
@@ -623,7 +623,7 @@ class Cockpit:
         self.plugins.reloading.begin()
 
     def _start_audit(self, order: AuditOrder, approver: Approver) -> tuple[RunHandle, AuditRun]:
-        from kagura_kernel.runs.auditing import AuditParts, AuditRun
+        from kagura_kernel.runs.audit_run import AuditParts, AuditRun
 
         parts = self._parts
         day = self._quotas.day(order.user, order.brain)
@@ -644,8 +644,8 @@ class Cockpit:
             BrainError: none can be asked.
             QuotaReached: the day's money is spent.
         """
-        from kagura_kernel.runs.classifying import ClassifyingRun
-        from kagura_kernel.runs.questioning import QuestionParts
+        from kagura_kernel.runs.message_run import ClassifyingRun
+        from kagura_kernel.runs.question_run import QuestionParts
 
         parts = self._parts
         order = classifying_order(message, parts.choices)

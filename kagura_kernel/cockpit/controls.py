@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.plugins import PluginDesk
     from kagura_kernel.journal.mailbox import Mailbox
     from kagura_kernel.journal.store import Journal
-    from kagura_kernel.plugins.calling import EnabledPlugin
+    from kagura_kernel.plugins.calls import EnabledPlugin
     from kagura_kernel.plugins.manager import PluginManager
 
 

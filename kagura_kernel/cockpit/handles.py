@@ -27,10 +27,10 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.sentences import Sentence
-from kagura_kernel.membrane.leasing import Leasing
+from kagura_kernel.membrane.run_leases import Leasing
 
 if TYPE_CHECKING:
-    from kagura_kernel.runs.questioning import QuestionRun
+    from kagura_kernel.runs.question_run import QuestionRun
     from kagura_kernel.runs.run import Run
 
 KEPT_OUTPUT = 24_000

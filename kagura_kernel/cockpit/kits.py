@@ -15,7 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cockpit.naming import working_directory
+from kagura_kernel.cockpit.run_names import working_directory
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ConfigurationError, KitError, RunUnknown, UsageError
 from kagura_kernel.domain.events import KitStaged
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.definition import AgentDefinition
     from kagura_kernel.kit.definitions.references import AgentPlaces, ResolvedAgent
     from kagura_kernel.kit.definitions.toolsets import Toolset
-    from kagura_kernel.kit.redaction.places import RedactedFile
     from kagura_kernel.kit.redaction.redactor import Redactor
+    from kagura_kernel.kit.redaction.spans import RedactedFile
     from kagura_kernel.kit.staging.plan import KitPlan
     from kagura_kernel.kit.staging.planned import Surroundings
     from kagura_kernel.kit.staging.stage import StagedText

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kagura_kernel.cockpit.memory_words import source_words
-from kagura_kernel.cockpit.naming import working_directory
+from kagura_kernel.cockpit.run_names import working_directory
 from kagura_kernel.domain.clock import Clock, read_time
 from kagura_kernel.domain.errors import KaguraError, UsageError
 from kagura_kernel.domain.errors.memory import MemoryUnknown
@@ -45,7 +45,7 @@ from kagura_kernel.patterns.lessons import MOST_LESSONS, Lesson, lesson_of, less
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.kit.redaction.redactor import Redactor
-    from kagura_kernel.memory.erasing import Erasure
+    from kagura_kernel.memory.erasure import Erasure
     from kagura_kernel.memory.lines import Imported
     from kagura_kernel.memory.store import MemoryStore
 
@@ -326,7 +326,7 @@ class MemoryDesk:
 
     def would_erase(self, memory_ids: Sequence[str], *, cascade: bool) -> Erasure:
         """What an erasure would remove; nothing is changed."""
-        from kagura_kernel.memory.erasing import would_erase
+        from kagura_kernel.memory.erasure import would_erase
 
         return would_erase(self.store, self._around.journal(), memory_ids, cascade=cascade)
 
@@ -335,7 +335,7 @@ class MemoryDesk:
 
         With `cascade` everything that came from them goes too.
         """
-        from kagura_kernel.memory.erasing import erase
+        from kagura_kernel.memory.erasure import erase
 
         around = self._around
         return erase(

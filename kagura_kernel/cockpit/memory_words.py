@@ -11,7 +11,7 @@ from kagura_kernel.domain.memory import LESSON, Edge, Memory, MemoryCounts, Neig
 from kagura_kernel.render.figures import counted
 
 if TYPE_CHECKING:
-    from kagura_kernel.memory.erasing import Erasure
+    from kagura_kernel.memory.erasure import Erasure
     from kagura_kernel.memory.lines import Imported
     from kagura_kernel.patterns.lessons import Lesson
 

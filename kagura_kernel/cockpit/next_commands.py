@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cockpit.resuming import can_be_resumed
+from kagura_kernel.cockpit.resumption import can_be_resumed
 from kagura_kernel.domain.plugins import PluginState
 from kagura_kernel.journal.change_states import changes_wait, commits_wait
 from kagura_kernel.journal.owner import owner_alive

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kagura_kernel.plugins.content import PluginContent
     from kagura_kernel.plugins.manager import PluginManager
     from kagura_kernel.plugins.manifest import Difference, Found
-    from kagura_kernel.plugins.repositories.publishing import Issue, Published
+    from kagura_kernel.plugins.repositories.publish import Issue, Published
     from kagura_kernel.plugins.repositories.trusted import Offer, RepositoryBook, RepositoryClient, TrustedRepository
 
 
@@ -114,7 +114,7 @@ class PluginRepositories:
             PluginRepositoryError: it cannot be read, or its root is not the one that is meant.
             ConfigurationError: it cannot be kept.
         """
-        from kagura_kernel.plugins.installing import pinned_hash
+        from kagura_kernel.plugins.installation import pinned_hash
         from kagura_kernel.plugins.repositories.trusted import (
             MAX_ROOT_BYTES,
             TrustedRepository,
@@ -242,7 +242,7 @@ class PluginRepositories:
             PluginInvalid, PluginRefused: it is no plugin, nobody could enable it, or its version is there already.
             PluginRepositoryError, SignatureInvalid: as `publishing.publish`.
         """
-        from kagura_kernel.plugins.repositories.publishing import is_other, is_repository, publish
+        from kagura_kernel.plugins.repositories.publish import is_other, is_repository, publish
         from kagura_kernel.plugins.signature import make_key
 
         issues = [self._issue(source) for source in sources]
@@ -258,8 +258,8 @@ class PluginRepositories:
 
     def _issue(self, source: Path) -> Issue:
         from kagura_kernel.plugins.content import read_content
-        from kagura_kernel.plugins.installing import NotUnpacked, unpack
-        from kagura_kernel.plugins.repositories.publishing import Issue, check_publishable, packed
+        from kagura_kernel.plugins.installation import NotUnpacked, unpack
+        from kagura_kernel.plugins.repositories.publish import Issue, check_publishable, packed
 
         if source.is_dir():
             content = read_content(source.resolve())
@@ -285,7 +285,7 @@ class PluginRepositories:
 
     def _fetched(self, offer: Offer) -> Found:
         """Its files, once they are what the index says that they are."""
-        from kagura_kernel.plugins.installing import NotUnpacked, unpack
+        from kagura_kernel.plugins.installation import NotUnpacked, unpack
 
         archive = self._client(self._book.one(offer.repository)).archive(offer)
         try:
@@ -303,7 +303,7 @@ class PluginRepositories:
         return found
 
     def _put(self, offer: Offer, found: Found, *, replace: bool, by: str, via: str) -> Found:
-        from kagura_kernel.plugins.installing import put
+        from kagura_kernel.plugins.installation import put
 
         installed = put(found.content, self._own, replace=replace)
         self._note(installed, f"from the repository {offer.repository}", replace=replace, by=by, via=via)
@@ -332,7 +332,7 @@ def _found(content: PluginContent) -> Found:
 
 
 def _file(path: Path) -> bytes:
-    from kagura_kernel.plugins.installing import MAX_ARCHIVE_BYTES
+    from kagura_kernel.plugins.installation import MAX_ARCHIVE_BYTES
 
     try:
         with path.expanduser().open("rb") as file:

@@ -22,7 +22,7 @@ from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.domain.variables import CellPlace
 
 if TYPE_CHECKING:
-    from kagura_kernel.cockpit.desk import Desk
+    from kagura_kernel.cockpit.approval_desk import Desk
     from kagura_kernel.cockpit.handles import RunHandle
     from kagura_kernel.domain.plugins import PluginAudit, PluginFinding
     from kagura_kernel.plugins.configuration import Question, Value

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kagura_kernel.cockpit.enabling import (
+from kagura_kernel.cockpit.plugin_audit import (
     Auditor,
     Enabling,
     PluginSurroundings,
@@ -24,7 +24,6 @@ from kagura_kernel.cockpit.enabling import (
     auditor_for,
     run_audit,
 )
-from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.cockpit.plugin_repositories import PluginRepositories, split_version
 from kagura_kernel.cockpit.plugin_talk import (
     AuditDone,
@@ -35,13 +34,14 @@ from kagura_kernel.cockpit.plugin_talk import (
     PluginStep,
     PluginTalk,
 )
+from kagura_kernel.cockpit.run_names import working_directory
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.plugins import Severity
 from kagura_kernel.plugins.manifest import FOLDER
 
 if TYPE_CHECKING:
-    from kagura_kernel.cockpit.ordering import Choices
+    from kagura_kernel.cockpit.orders import Choices
     from kagura_kernel.domain.plugins import PluginAudit, PluginChange
     from kagura_kernel.journal.mailbox import PluginWord
     from kagura_kernel.journal.plugins import PluginLogLine
@@ -366,7 +366,7 @@ class PluginShelf:
             PluginRefused: its hash is another one, it holds what no plugin may hold, or its name is taken.
             KaguraError: as `PluginRepositories.install`.
         """
-        from kagura_kernel.plugins.installing import install
+        from kagura_kernel.plugins.installation import install
 
         named = split_version(source)
         if repository is not None or (named is not None and self.repositories.trusted()):
@@ -383,7 +383,7 @@ class PluginShelf:
         return found
 
     def _installed(self, found: Found, why: str, *, replace: bool, by: str, via: str) -> None:
-        from kagura_kernel.plugins.installing import remove
+        from kagura_kernel.plugins.installation import remove
 
         try:
             self._manager().note(
@@ -418,7 +418,7 @@ class PluginShelf:
             UnknownName: it is not one of theirs.
             PluginRefused: it cannot be deleted.
         """
-        from kagura_kernel.plugins.installing import remove
+        from kagura_kernel.plugins.installation import remove
 
         if name in self._names():
             # Before it is gone: what cannot be written down is not done.

@@ -13,15 +13,15 @@ from collections.abc import Callable, Coroutine, Generator
 from html import escape
 from typing import Any
 
-from kagura_kernel.cockpit.attaching import Feed, LiveFeed
 from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.feeds import Feed, LiveFeed
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Event, RunFinished
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.jupyter.errors import calm, check, shown_as
 from kagura_kernel.jupyter.follow import Watched, follow, interruptible, wait_in_thread
-from kagura_kernel.jupyter.launching import successor
+from kagura_kernel.jupyter.launch import successor
 from kagura_kernel.jupyter.live_run import HeadlessDisplay, NotebookDisplay, RunDisplay
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
 from kagura_kernel.jupyter.terminal import TerminalDisplay, ring

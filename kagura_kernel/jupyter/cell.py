@@ -13,14 +13,14 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.lines.helping import cell_help, usage_lines
-from kagura_kernel.cockpit.lines.parsing import HELP_FLAGS, Word, cell_magic, parse_cell_line, unquoted, words_of
+from kagura_kernel.cockpit.lines.help import cell_help, usage_lines
+from kagura_kernel.cockpit.lines.parser import HELP_FLAGS, Word, cell_magic, parse_cell_line, unquoted, words_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.notebook import LONGEST, CellImage, CellRan
 from kagura_kernel.jupyter.errors import calm, check
 from kagura_kernel.jupyter.follow import wait_in_thread
-from kagura_kernel.jupyter.launching import from_cell, successor
+from kagura_kernel.jupyter.launch import from_cell, successor
 from kagura_kernel.jupyter.notebook import cells_writer, error_text, image_in, notebook_of
 from kagura_kernel.jupyter.surface import Surface, loop_runs, place_of, surface_of
 from kagura_kernel.runs.request import RunRequest
@@ -140,8 +140,8 @@ async def carry_out(
     """
     # From here on it costs: the first cell brings the engine, the journal and the displays in.
     from kagura_kernel.assembly import get_cockpit
-    from kagura_kernel.jupyter.choosing import launch
     from kagura_kernel.jupyter.follow import follow
+    from kagura_kernel.jupyter.forms import launch
     from kagura_kernel.jupyter.live_run import display_for
 
     cockpit = get_cockpit()

@@ -43,7 +43,7 @@ def _as_typed(text: str) -> str:
     """A message with its commands as they are typed here: in a `kagura` kernel `%kagura runs` is `/runs`."""
     from IPython.core.getipython import get_ipython
 
-    from kagura_kernel.cockpit.lines.parsing import as_typed
+    from kagura_kernel.cockpit.lines.parser import as_typed
     from kagura_kernel.domain.grammar import Surface
 
     if getattr(getattr(get_ipython(), "kernel", None), "implementation", "") != KERNEL:

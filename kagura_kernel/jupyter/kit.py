@@ -13,7 +13,7 @@ from kagura_kernel.domain.kit import StagedFile
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.slots import Slot, card_html, write_once
 from kagura_kernel.jupyter.tables import table_of
-from kagura_kernel.kit.redaction.places import Finding, RedactedFile
+from kagura_kernel.kit.redaction.spans import Finding, RedactedFile
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.html import Bundle, framed, html_of
 from kagura_kernel.views import kit as views

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from kagura_kernel.brain.provider import REPLAY
+from kagura_kernel.cockpit.change_desk import ChangeDesk
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.settling import ChangeDesk
 from kagura_kernel.domain.errors import ChangeConflict, KaguraError
 from kagura_kernel.domain.events import Event
 from kagura_kernel.domain.notebook import WriteCells
@@ -310,7 +310,7 @@ class NotebookDisplay:
 
     def _offer_models(self) -> None:
         """Open the picker; services are asked for their models, which takes a moment."""
-        from kagura_kernel.jupyter.offering import offered, worded
+        from kagura_kernel.jupyter.models import offered, worded
 
         try:
             models = offered(self._cockpit)

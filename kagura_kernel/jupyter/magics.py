@@ -180,7 +180,7 @@ def _described(what: str) -> Any:
 
     def getdoc() -> str:
         if what == "%kagura":
-            from kagura_kernel.cockpit.lines.helping import overview
+            from kagura_kernel.cockpit.lines.help import overview
             from kagura_kernel.domain.grammar import Surface
 
             return overview(Surface.NOTEBOOK)

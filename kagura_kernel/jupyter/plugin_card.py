@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from kagura_kernel.cockpit import plugin_talk
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.plugin_talk import TextSurface, enabled_text, talk_in_text
-from kagura_kernel.domain.asked import plainly
+from kagura_kernel.domain.approval_content import plainly
 from kagura_kernel.domain.errors import KaguraError, PluginNotConfigured, RunKilled
 from kagura_kernel.domain.events import AnyEvent
 from kagura_kernel.jupyter.follow import TICK_SECONDS, interruptible, see_off

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.domain.errors import ApprovalError, KaguraError, NotHeard
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.sentences import Sentence
-from kagura_kernel.jupyter.launching import want
+from kagura_kernel.jupyter.launch import want
 from kagura_kernel.jupyter.surface import client_of, person, place_of
 from kagura_kernel.render.blocks import Blocks
 from kagura_kernel.render.html import Bundle, bare, framed, html_of
 from kagura_kernel.views.approvals import THIS_RUN
 from kagura_kernel.views.head import CONVERSATION
+from kagura_kernel.views.messages import ABOUT
 from kagura_kernel.views.record import LIVE, LIVE_MIME
-from kagura_kernel.views.said import ABOUT
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cockpit.lines.helping import WIDTH
-from kagura_kernel.domain.asked import asked_line
+from kagura_kernel.cockpit.lines.help import WIDTH
+from kagura_kernel.domain.approval_content import asked_line
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.domain.visible import visible

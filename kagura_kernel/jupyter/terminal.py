@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.cockpit.memory import has_lessons, lessons_told
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.slots import press
-from kagura_kernel.patterns.planning import read_answer
+from kagura_kernel.patterns.plans import read_answer
 from kagura_kernel.render.figures import counted
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import chooses, keys, verdict_words, without_answer

@@ -14,8 +14,8 @@ from kagura_kernel.assembly import get_cockpit
 from kagura_kernel.domain.errors import UsageError, VariableError, VariableMissing, VariableRefused
 from kagura_kernel.domain.variables import MAX_VARIABLES, VARIABLE_NAME, PackedVariable, is_free_in_a_shell
 from kagura_kernel.runs.box_runner import frames, plain
-from kagura_kernel.runs.box_runner.crossing import CannotCross, readable_size
-from kagura_kernel.runs.box_runner.packing import pack
+from kagura_kernel.runs.box_runner.pack import pack
+from kagura_kernel.runs.box_runner.wire import CannotCross, readable_size
 from kagura_kernel.sandbox.backend import WORKSPACE
 
 

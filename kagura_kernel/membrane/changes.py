@@ -20,11 +20,11 @@ from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field, repla
 from kagura_kernel.domain.outcome import ChangeState, ChangeStatus, FileChange, in_order
 from kagura_kernel.domain.tools import FileSystem
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.change_apply import OLD_HOLDS_LEASED
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.names import shown
 from kagura_kernel.membrane.project import HostState, ProjectFiles, UnsafePath, link_hash, split_path
 from kagura_kernel.membrane.protection import GitRules, Protection, called_by, is_data, present, runs_by_itself
-from kagura_kernel.membrane.writing import OLD_HOLDS_LEASED
 from kagura_kernel.sandbox.backend import Box, BoxChange
 
 MAX_DIFF_INPUT = 512 * 1024

@@ -19,6 +19,7 @@ from pathlib import Path
 from kagura_kernel.domain.commits import Commit, CommittedBranch
 from kagura_kernel.domain.outcome import ChangeStatus, FileChange
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.change_apply import OLD_HOLDS_LEASED
 from kagura_kernel.membrane.changes import (
     HOLDS_LEASED,
     MAX_DIFF_BYTES,
@@ -32,7 +33,6 @@ from kagura_kernel.membrane.changes import (
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.git import MOST_LISTED, Git, GitFailed, Repository, TreeChange
 from kagura_kernel.membrane.protection import runs_by_itself
-from kagura_kernel.membrane.writing import OLD_HOLDS_LEASED
 
 MAX_BUNDLE = 64 * 2**20
 """Bytes of all commits of a run as they come out of its box."""

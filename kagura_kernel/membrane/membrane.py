@@ -23,7 +23,7 @@ from kagura_kernel.membrane.egress.gate import Gate
 from kagura_kernel.membrane.egress.policy import THIS_RUN, THIS_SESSION, Asking
 from kagura_kernel.membrane.egress.proxy import PROXY_PORT, forward, open_egress, proxy_variables
 from kagura_kernel.membrane.grant import MembraneParts, RecordFact, RunGrant, SessionPowers
-from kagura_kernel.membrane.leasing import Leasing, sources_of
+from kagura_kernel.membrane.run_leases import Leasing, sources_of
 from kagura_kernel.sandbox.backend import Box
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from kagura_kernel.plugins.manifest import Found
 from kagura_kernel.plugins.text import is_unseen
 
 if TYPE_CHECKING:
-    from kagura_kernel.plugins.scan.scanning import ScanResult
+    from kagura_kernel.plugins.scan.scanner import ScanResult
 
 
 _UUID = re.compile(

@@ -22,7 +22,7 @@ from functools import partial
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kagura_kernel.plugins import framing
+from kagura_kernel.plugins import frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -254,9 +254,9 @@ def main(connection: socket, sdk: Mapping[str, str], codes: Mapping[str, CodeTyp
         }
     # A plugin may end like anything that ends a program; the host has to hear why.
     except BaseException as error:  # noqa: BLE001
-        connection.sendall(framing.encode({"failed": _why(error, hello["plugin"])}))
+        connection.sendall(frames.encode({"failed": _why(error, hello["plugin"])}))
         return
-    connection.sendall(framing.encode(ready))
+    connection.sendall(frames.encode(ready))
     serve(connection, stream, partial(call, table, package), hello["calls"], hello["most"])
 
 
@@ -302,10 +302,10 @@ def serve(
             request = requests.get()
             told = answer(request)
             try:
-                frame = framing.encode({"id": request["id"], **told}, most)
-            except framing.FrameError as error:
+                frame = frames.encode({"id": request["id"], **told}, most)
+            except frames.FrameError as error:
                 why = f"what the function returned cannot be sent: {error}"
-                frame = framing.encode({"id": request["id"], **_failure(VALUE, "", why)}, most)
+                frame = frames.encode({"id": request["id"], **_failure(VALUE, "", why)}, most)
             with turn:
                 connection.sendall(frame)
 
@@ -341,11 +341,11 @@ def _failure(code: str, kind: str, message: str) -> dict[str, Any]:
     return {"ok": False, "error": {"code": code, "kind": kind, "message": message}}
 
 
-def receive(stream: BinaryIO, most: int = framing.MAX_BYTES) -> Any:
+def receive(stream: BinaryIO, most: int = frames.MAX_BYTES) -> Any:
     """The next thing that the host says; None when it has hung up."""
-    header = stream.read(framing.HEADER.size)
-    if len(header) < framing.HEADER.size:
+    header = stream.read(frames.HEADER.size)
+    if len(header) < frames.HEADER.size:
         return None
-    count = framing.length(header, most)
+    count = frames.length(header, most)
     body = stream.read(count)
-    return framing.decode(body, most) if len(body) == count else None
+    return frames.decode(body, most) if len(body) == count else None

@@ -20,7 +20,7 @@ from kagura_kernel.plugins.configuration import Schema, read_schema
 from kagura_kernel.plugins.decisions import ApprovalBook, QuarantineBook
 from kagura_kernel.plugins.manifest import Discovery, Found, discover, load_found
 from kagura_kernel.plugins.permissions import check_declared
-from kagura_kernel.plugins.scan.scanning import ScanResult
+from kagura_kernel.plugins.scan.scanner import ScanResult
 from kagura_kernel.plugins.sessions import StartJail
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Library:
             return ""
 
     def _scan(self, found: Found) -> tuple[ScanResult, Schema]:
-        from kagura_kernel.plugins.scan.scanning import scan_content
+        from kagura_kernel.plugins.scan.scanner import scan_content
 
         key = found.content.content_hash
         with self._lock:

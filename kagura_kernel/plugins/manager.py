@@ -13,9 +13,9 @@ from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginPermissions, PluginPlace, PluginState, Risk
 from kagura_kernel.journal.mailbox import PluginWord, take_plugin_words
 from kagura_kernel.journal.plugins import PluginHistory, PluginLogLine, plugin_log
-from kagura_kernel.plugins.calling import EnabledPlugin, plugin_briefing
+from kagura_kernel.plugins.calls import EnabledPlugin, plugin_briefing
 from kagura_kernel.plugins.decisions import ApprovalRecord
-from kagura_kernel.plugins.enabling import CHANGED, Enabler, why_audit_bars, why_barred, why_outlived
+from kagura_kernel.plugins.enabler import CHANGED, Enabler, why_audit_bars, why_barred, why_outlived
 from kagura_kernel.plugins.library import Examined, Library, ManagerParts
 from kagura_kernel.plugins.manifest import Trace, trace
 from kagura_kernel.plugins.sessions import CONFIGURED, ITSELF, JailedPlugin, PluginSessions, Teller, after, shown_state

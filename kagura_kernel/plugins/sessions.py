@@ -18,7 +18,7 @@ from kagura_kernel.domain.events import PluginAudited, PluginChanged
 from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.plugins import PluginAudit, PluginChange, PluginPermissions, PluginState
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.plugins.calling import FunctionSpec
+from kagura_kernel.plugins.calls import FunctionSpec
 from kagura_kernel.plugins.manifest import Found, Hints
 from kagura_kernel.plugins.permissions import JailPlan
 

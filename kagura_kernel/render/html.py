@@ -13,7 +13,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kagura_kernel.domain.asked import marked
+from kagura_kernel.domain.approval_content import marked
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.diff import diff_rows
 from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, reachable

@@ -16,12 +16,12 @@ from kagura_kernel.domain.outcome import ChangeState, FileChange, by_path, in_or
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.cells import is_made, own_notebook
+from kagura_kernel.membrane.change_apply import apply_changes
 from kagura_kernel.membrane.changes import LEFT, Collector
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.notebooks import NotebookChanges, ToldNotebooks
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
-from kagura_kernel.membrane.writing import apply_changes
-from kagura_kernel.runs.keeping import Earlier, KeptBox, TakeOver
+from kagura_kernel.runs.kept_boxes import Earlier, KeptBox, TakeOver
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.sandbox.backend import Box

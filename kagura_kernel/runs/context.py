@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from kagura_kernel.brain.inside import ThinksInside
+from kagura_kernel.brain.in_box import ThinksInside
 from kagura_kernel.brain.provider import BrainHeard
 from kagura_kernel.domain.approvals import ApprovalRequest, Decision
 from kagura_kernel.domain.clock import PausableClock
@@ -19,23 +19,23 @@ from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.membrane.credentials.lease import Holder
 from kagura_kernel.membrane.credentials.scrub import scrub_fields
 from kagura_kernel.membrane.membrane import Membrane
-from kagura_kernel.runs.asking import ONLY_PLANS, RecordedApprover, WhilePlanning
+from kagura_kernel.runs.approvals import ONLY_PLANS, RecordedApprover, WhilePlanning
 from kagura_kernel.runs.changes import RunChanges
-from kagura_kernel.runs.checkpointing import Checkpointing
+from kagura_kernel.runs.checkpoints import Checkpointing
 from kagura_kernel.runs.commits import RunCommits
 from kagura_kernel.runs.exchange import ExchangeDirectory
-from kagura_kernel.runs.keeping import KeptBox
+from kagura_kernel.runs.graduation import Trusting, agent_powers
+from kagura_kernel.runs.kept_boxes import KeptBox
 from kagura_kernel.runs.kit import OpenKit
-from kagura_kernel.runs.learning import Learning
 from kagura_kernel.runs.ledger import Account
+from kagura_kernel.runs.lessons import Learning
 from kagura_kernel.runs.order import RunOrder, RunParts
-from kagura_kernel.runs.planning import Planned
+from kagura_kernel.runs.plan import Planned
 from kagura_kernel.runs.plugins import OpenPlugins
 from kagura_kernel.runs.recorder import Recorder
-from kagura_kernel.runs.redacting import Redacting
-from kagura_kernel.runs.remembering import RunMemory
+from kagura_kernel.runs.redaction import Redacting
 from kagura_kernel.runs.resumption import Surroundings
-from kagura_kernel.runs.trusting import Trusting, agent_powers
+from kagura_kernel.runs.run_memory import RunMemory
 from kagura_kernel.sandbox.backend import Box
 
 

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.brain.inside import ThinksInside
+from kagura_kernel.brain.in_box import ThinksInside
 from kagura_kernel.brain.provider import (
     BrainDone,
     BrainEvent,
@@ -39,22 +39,22 @@ from kagura_kernel.domain.nesting import one_level_in
 from kagura_kernel.domain.tools import ShowImage, ToolCall, ToolResult, ToolSpec
 from kagura_kernel.membrane.egress.hosts import ASK
 from kagura_kernel.runs.context import RunContext
-from kagura_kernel.runs.delegating import delegation_tools
-from kagura_kernel.runs.ending import Ending
+from kagura_kernel.runs.delegation import delegation_tools
 from kagura_kernel.runs.exchange import ExchangeDirectory, Results, Shown
 from kagura_kernel.runs.images import WITH_THE_TASK, ModelImages
 from kagura_kernel.runs.ledger import Books
 from kagura_kernel.runs.notebook import notebook_tools, show_notebook
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.recorder import Recorder
-from kagura_kernel.runs.sealing import OwnTools, offered, open_inside, paced
+from kagura_kernel.runs.run_end import Ending
+from kagura_kernel.runs.sealed_run import OwnTools, offered, open_inside, paced
 from kagura_kernel.runs.toolsets import OpenToolsets, open_toolsets
 from kagura_kernel.runs.variables import make_exchange
 from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.router import Runtime, use_approver
 from kagura_kernel.sandbox.backend import WORKSPACE
 from kagura_kernel.tools.briefing import Powers, Variables, goes_on, system_prompt
-from kagura_kernel.tools.own import own_tools
+from kagura_kernel.tools.extension_tools import own_tools
 from kagura_kernel.tools.shell import LONGEST_SECONDS, BoxPrograms, CommandLeases, ToolTimes
 from kagura_kernel.tools.skills import SkillTool
 from kagura_kernel.tools.standard import CarryOutTool, PlanTool, standard_toolbox

@@ -31,9 +31,9 @@ from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.tools import FileStat, ShowImage
 from kagura_kernel.domain.variables import is_free_in_a_shell
 from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.runs.box_runner.crossing import CannotCross, readable_size
+from kagura_kernel.runs.box_runner.wire import CannotCross, readable_size
 from kagura_kernel.runs.recorder import Recorder
-from kagura_kernel.runs.redacting import Redacting
+from kagura_kernel.runs.redaction import Redacting
 from kagura_kernel.sandbox.backend import Box
 
 PACKAGE = "kagura_kernel.runs.box_runner"

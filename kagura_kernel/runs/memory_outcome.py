@@ -15,8 +15,8 @@ from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.memory import MOST_SUMMARY, NOTE, OUTCOME, Author, Draft, Source
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.memory.store import keepable
-from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.order import RunOrder
+from kagura_kernel.runs.run_end import Ending
 from kagura_kernel.tools.fences import shorten_middle
 
 SUMMARY = "summary"

@@ -31,13 +31,13 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.grant import MembraneParts, RunGrant, SessionPowers
 from kagura_kernel.membrane.protection import GitRules
 from kagura_kernel.memory.store import MemoryStore
-from kagura_kernel.plugins.calling import CallLimits, PluginAccess
-from kagura_kernel.runs.keeping import KeptBoxes
+from kagura_kernel.plugins.calls import CallLimits, PluginAccess
+from kagura_kernel.runs.kept_boxes import KeptBoxes
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runtime.routing import Routing
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.selection import StartBox
-from kagura_kernel.tools.own import ToolMaker
+from kagura_kernel.tools.extension_tools import ToolMaker
 
 Price = Callable[[Usage, str, datetime], tuple[float | None, str]]
 """Tokens, model and time to USD (None when unknown) and the price list's name and version."""

@@ -21,8 +21,8 @@ from kagura_kernel.domain.events import Noted
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.membrane.grant import RecordFact
-from kagura_kernel.plugins.calling import EnabledPlugin
-from kagura_kernel.plugins.serving import GuestCalls
+from kagura_kernel.plugins.calls import EnabledPlugin
+from kagura_kernel.plugins.guest_calls import GuestCalls
 from kagura_kernel.runs.exchange import ExchangeDirectory, SearchPaths
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.sandbox.backend import Box, Failed, Listener

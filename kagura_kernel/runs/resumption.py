@@ -20,15 +20,15 @@ from kagura_kernel.journal.views import gone_on_with, runs
 from kagura_kernel.membrane.credentials.lease import Budget, Grant, parse_grant
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.membrane.membrane import Membrane
-from kagura_kernel.patterns.planning import dollars, read_answer
+from kagura_kernel.patterns.plans import dollars, read_answer
 from kagura_kernel.patterns.steps import BEGUN_IN, EARLIER, KINDS, Fold, Guard, Restoring, bounded, restoring, same
+from kagura_kernel.runs.change_restore import lay_changes
 from kagura_kernel.runs.changes import RunChanges
-from kagura_kernel.runs.laying import lay_changes
 from kagura_kernel.runs.ledger import Account
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.runs.recorder import Recorder
-from kagura_kernel.runs.redacting import Redacting
-from kagura_kernel.runs.remembering import RunMemory
+from kagura_kernel.runs.redaction import Redacting
+from kagura_kernel.runs.run_memory import RunMemory
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.tools.briefing import Resumed, resume_briefing
 

@@ -39,22 +39,22 @@ from kagura_kernel.domain.events import (
 from kagura_kernel.domain.outcome import FileChange, RunOutcome, by_path
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.membrane.changes import LEFT
-from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.membrane.membrane import Membrane
+from kagura_kernel.membrane.run_leases import Leasing
+from kagura_kernel.runs.change_restore import lay_changes
 from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.conversation import converse, streamer
-from kagura_kernel.runs.ending import Ending, Work, ending_of
 from kagura_kernel.runs.exchange import ExchangeDirectory, Results
 from kagura_kernel.runs.kit import open_kit
-from kagura_kernel.runs.laying import lay_changes
 from kagura_kernel.runs.notebook import count_of
 from kagura_kernel.runs.order import RunOrder, RunParts
-from kagura_kernel.runs.planning import plan_run
+from kagura_kernel.runs.plan import plan_run
 from kagura_kernel.runs.plugins import BOXED_PACKAGE, open_plugins, refresh_plugins
 from kagura_kernel.runs.recorder import told
 from kagura_kernel.runs.run_box import RunBox
+from kagura_kernel.runs.run_end import Ending, Work, ending_of
 from kagura_kernel.runs.variables import Brought, collect_outputs, make_exchange
-from kagura_kernel.runs.verifying import Verification
+from kagura_kernel.runs.verification import Verification
 from kagura_kernel.sandbox.backend import Box
 
 CALL_ID = "cell"

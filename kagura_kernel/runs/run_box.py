@@ -14,7 +14,7 @@ from kagura_kernel.domain.events import BoxClosed, BoxStarted, Noted
 from kagura_kernel.domain.policy import HOST, SandboxPolicyType
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.runs.changes import RunChanges
-from kagura_kernel.runs.keeping import KeptBox, Likeness
+from kagura_kernel.runs.kept_boxes import KeptBox, Likeness
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.sandbox.backend import Box, BoxSpec, KeepableBox
 from kagura_kernel.sandbox.selection import LaunchedBox

@@ -17,11 +17,11 @@ from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.tools import ShowImage
 from kagura_kernel.kit.definitions.toolsets import given_texts
 from kagura_kernel.runs.exchange import ExchangeDirectory
-from kagura_kernel.runs.installing import Installed, install
+from kagura_kernel.runs.toolset_install import Installed, install
 from kagura_kernel.runtime.router import Asker
 from kagura_kernel.tools.mcp_client import McpClient, McpTool
 from kagura_kernel.tools.toolbox import Tool, ends_the_run
-from kagura_kernel.tools.toolsets.cutting import ToolQuestions, ToolsetLimits, matches, tool_name
+from kagura_kernel.tools.toolsets.foreign_tools import ToolQuestions, ToolsetLimits, matches, tool_name
 from kagura_kernel.tools.toolsets.server import Client
 
 if TYPE_CHECKING:

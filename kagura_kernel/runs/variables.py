@@ -21,9 +21,9 @@ from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.domain.tools import FileStat
 from kagura_kernel.domain.variables import Form, PackedVariable
 from kagura_kernel.runs.box_runner import plain
-from kagura_kernel.runs.box_runner.crossing import MAX_HEAD, CannotCross, readable_size, too_large
 from kagura_kernel.runs.box_runner.frames import read_stream
-from kagura_kernel.runs.box_runner.packing import missing
+from kagura_kernel.runs.box_runner.pack import missing
+from kagura_kernel.runs.box_runner.wire import MAX_HEAD, CannotCross, readable_size, too_large
 from kagura_kernel.runs.checks.array import check_array
 from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.exchange import BOXED_PACKAGE, ExchangeDirectory, check_image
@@ -330,7 +330,7 @@ async def _read(exchange: ExchangeDirectory, entry: FileStat, most: int) -> byte
 async def _converted(context: RunContext, exchange: ExchangeDirectory, name: str, entry: FileStat) -> FileStat:
     """A table file of a format that only the box unpacks, as what crosses."""
     target = f"{exchange.out}/{name}.kagura"
-    program = f"{exchange.root}/lib/{BOXED_PACKAGE}/converting.py"
+    program = f"{exchange.root}/lib/{BOXED_PACKAGE}/convert.py"
     limits = CommandLimits(CONVERT_SECONDS, None)
     await exchange.lay_out()
     try:

@@ -22,7 +22,7 @@ from kagura_kernel.domain.late_dataclass import asdict, dataclass, field
 MODULES = ("frames", "loop", "processes", "commands", "files", "changes", "main")
 """Loaded at the start, each after those it imports."""
 
-LATER = {"listening": ("proxy", "clients", "listening"), "resident": ("resident",)}
+LATER = {"listeners": ("proxy", "clients", "listeners"), "resident": ("resident",)}
 """Travel along as they are, and are loaded when the one they are named by is imported."""
 
 STUB = """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricReader
     from opentelemetry.sdk.trace.export import SpanExporter
 
-    from kagura_kernel.telemetry.sending import Sending
+    from kagura_kernel.telemetry.exporters import Sending
 
 log = logging.getLogger(__name__)
 # What its libraries say about a collector that is down is told by `report`, and never on the person's screen.
@@ -158,8 +158,8 @@ class Telemetry:
             end()
 
     def _prepared(self) -> tuple[list[Callable[[Any], None]], Callable[[], None]]:
-        from kagura_kernel.telemetry.figures import Figures
-        from kagura_kernel.telemetry.sending import Sending
+        from kagura_kernel.telemetry.exporters import Sending
+        from kagura_kernel.telemetry.metrics import Figures
         from kagura_kernel.telemetry.spans import RunIds, Spans
 
         ids = RunIds()

@@ -14,8 +14,8 @@ from kagura_kernel.brain.provider import BrainProvider, choose
 from kagura_kernel.brain.replay import RecordingBrain, open_cassette
 from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
 from kagura_kernel.cockpit.kits import KitDesk, KitSurroundings
-from kagura_kernel.cockpit.ordering import Choices
-from kagura_kernel.cockpit.resuming import checkpoint_of
+from kagura_kernel.cockpit.orders import Choices
+from kagura_kernel.cockpit.resumption import checkpoint_of
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.policy import HOST
@@ -29,8 +29,8 @@ from kagura_kernel.membrane.credentials.lease import lease_terms, parse_grant
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.membrane.egress.gate import Resolver, SystemResolver
 from kagura_kernel.membrane.grant import MembraneParts
-from kagura_kernel.membrane.leasing import check_grants
 from kagura_kernel.membrane.project import check_project
+from kagura_kernel.membrane.run_leases import check_grants
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.plugins.decisions import ApprovalBook, QuarantineBook, TrustBook
 from kagura_kernel.plugins.library import ManagerParts

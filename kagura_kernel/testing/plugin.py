@@ -15,11 +15,11 @@ from pathlib import Path
 
 from kagura_kernel.domain.errors import PluginRefused
 from kagura_kernel.plugins.configuration import complete, parse_inline, read_schema
+from kagura_kernel.plugins.jail.box import JailParts
 from kagura_kernel.plugins.jail.jail import Jail
-from kagura_kernel.plugins.jail.running import JailParts
 from kagura_kernel.plugins.manifest import load_found
 from kagura_kernel.plugins.permissions import Ground, plan_jail
-from kagura_kernel.plugins.scan.scanning import scan_content
+from kagura_kernel.plugins.scan.scanner import scan_content
 from kagura_kernel.plugins.text import first_danger
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 

@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from kagura_kernel.domain.errors import BoxFileError, ToolsetError
 from kagura_kernel.domain.late_dataclass import dataclass
-from kagura_kernel.tools.toolsets.cutting import Breach, Headed, word
+from kagura_kernel.tools.toolsets.foreign_tools import Breach, Headed, word
 from kagura_kernel.tools.toolsets.server import Client, Failed, Unanswered
 
 _WORD = re.compile(r"\w+")

@@ -16,7 +16,7 @@ from kagura_kernel.tools import schema
 from kagura_kernel.tools.fences import shorten_middle
 from kagura_kernel.tools.lsp_client import NoSuchPlace, Place, place_of, position, shown_place
 from kagura_kernel.tools.text_file import workspace_path
-from kagura_kernel.tools.toolsets.cutting import Breach, readable, tool_name, word
+from kagura_kernel.tools.toolsets.foreign_tools import Breach, readable, tool_name, word
 
 if TYPE_CHECKING:
     from kagura_kernel.tools.lsp_client import LspClient

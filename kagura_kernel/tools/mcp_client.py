@@ -18,7 +18,7 @@ from kagura_kernel.domain.notebook import CellImage
 from kagura_kernel.domain.tools import NO_OUTPUT, ShowImage, ToolResult, ToolSpec
 from kagura_kernel.tools.fences import shorten_middle
 from kagura_kernel.tools.notebook import read_cell_image
-from kagura_kernel.tools.toolsets.cutting import (
+from kagura_kernel.tools.toolsets.foreign_tools import (
     Breach,
     Lines,
     SchemaRefused,
@@ -31,7 +31,7 @@ from kagura_kernel.tools.toolsets.server import Client, Failed, Unanswered
 
 if TYPE_CHECKING:
     from kagura_kernel.tools.toolbox import CallContext
-    from kagura_kernel.tools.toolsets.cutting import ToolQuestions
+    from kagura_kernel.tools.toolsets.foreign_tools import ToolQuestions
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Of the protocol, the newest first."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from kagura_kernel.domain.asked import Asked, Block as AskedText, asked as parts_of, in_sight, more_arguments, plainly
+from kagura_kernel.domain.approval_content import (
+    Asked,
+    Block as AskedText,
+    asked as parts_of,
+    in_sight,
+    more_arguments,
+    plainly,
+)
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.escape import one_line

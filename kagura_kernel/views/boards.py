@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from kagura_kernel.domain.asked import plainly
+from kagura_kernel.domain.approval_content import plainly
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.plugins import RISK_WORDS, Risk

@@ -22,6 +22,7 @@ from kagura_kernel.render.images import MIMES, SVG, decoded, image_of
 from kagura_kernel.render.text import Bounded, bounded, lines_of
 from kagura_kernel.views import status
 from kagura_kernel.views.approvals import ask_block, ask_text
+from kagura_kernel.views.messages import said_block, said_blocks
 from kagura_kernel.views.parts import (
     Ask,
     Call,
@@ -37,7 +38,6 @@ from kagura_kernel.views.parts import (
     image_words,
 )
 from kagura_kernel.views.run import RunView
-from kagura_kernel.views.said import said_block, said_blocks
 
 FROM_THE_BOX = "Output of the box"
 """Stands over every result, so that nothing in one can be taken for a card's own words."""

@@ -20,9 +20,9 @@ from kagura_kernel.views.head import head_blocks, sign_blocks
 from kagura_kernel.views.kit import kit_blocks
 from kagura_kernel.views.learned import learned_blocks
 from kagura_kernel.views.leases import leases_blocks
+from kagura_kernel.views.messages import say_blocks
 from kagura_kernel.views.network import network_blocks
 from kagura_kernel.views.run import RunView
-from kagura_kernel.views.said import say_blocks
 
 
 class Section(Protocol):

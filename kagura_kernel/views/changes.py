@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from kagura_kernel.domain.asked import marked
+from kagura_kernel.domain.approval_content import marked
 from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.kit import MARKER
 from kagura_kernel.domain.late_dataclass import dataclass, field

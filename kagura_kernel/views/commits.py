@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from kagura_kernel.domain.asked import marked
+from kagura_kernel.domain.approval_content import marked
 from kagura_kernel.domain.commits import Commit, CommittedBranch
 from kagura_kernel.domain.events import CommitsTold
 from kagura_kernel.domain.outcome import FileChange

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
-from kagura_kernel.domain.asked import marked
+from kagura_kernel.domain.approval_content import marked
 from kagura_kernel.domain.images import NoImageError
 from kagura_kernel.domain.kit import MARKER
 from kagura_kernel.domain.outcome import FileChange

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kagura_kernel.plugins import framing, guest as plugins_guest, jailer, sdk
+from kagura_kernel.plugins import frames, guest as plugins_guest, jailer, sdk
 from kagura_kernel.runs import box_runner, boxed_tools
 from kagura_kernel.sandbox import guest
 from kagura_kernel.tools import bridge
@@ -34,8 +34,8 @@ OLD = (3, 8)
 ELSEWHERE = {
     "the guest": Elsewhere(_folder(guest.__file__), own=("kagura_kernel.sandbox.guest",)),
     "jails": Elsewhere(
-        (Path(framing.__file__), Path(jailer.__file__)),
-        own=("kagura_kernel.plugins.framing", "kagura_kernel.plugins.jailer"),
+        (Path(frames.__file__), Path(jailer.__file__)),
+        own=("kagura_kernel.plugins.frames", "kagura_kernel.plugins.jailer"),
     ),
     "what plugins import": Elsewhere(_folder(sdk.__file__), late=("psycopg",)),
     "what calls plugins": Elsewhere(_folder(plugins_guest.__file__), own=("kagura_host",)),

@@ -21,7 +21,7 @@ from kagura_kernel.journal.projection import blank_run
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.patterns.lessons import Failure, Sought, lesson_draft, lessons_for, similar_runs
-from kagura_kernel.patterns.planning import estimate_of
+from kagura_kernel.patterns.plans import estimate_of
 from tests.bench.harness import Bench, Bound, Line, milliseconds
 
 RUNS = 10_000

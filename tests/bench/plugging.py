@@ -11,11 +11,11 @@ from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.identity import new_run_id, new_session_id
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.plugins.calling import CallLimits
+from kagura_kernel.plugins.calls import CallLimits
+from kagura_kernel.plugins.guest_calls import GuestCalls
+from kagura_kernel.plugins.jail.box import JailParts
 from kagura_kernel.plugins.jail.jail import Jail
-from kagura_kernel.plugins.jail.running import JailParts
 from kagura_kernel.plugins.permissions import JailPlan
-from kagura_kernel.plugins.serving import GuestCalls
 from kagura_kernel.runs.plugins import connect
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.sandbox.backend import Box

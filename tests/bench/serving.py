@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cockpit.serving import REST_SECONDS
+from kagura_kernel.cockpit.chat_server import REST_SECONDS
 from kagura_kernel.domain.approvals import ApprovalRequest, Verdict
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox

@@ -14,7 +14,7 @@ from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.events import ApprovalDecided, BoxStarted, MemoryChanged, RunPlanned
 from kagura_kernel.domain.memory import Tier
 from kagura_kernel.journal import views
-from kagura_kernel.memory.opening import FILE
+from kagura_kernel.memory.location import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.views.run import RunView
 from tests.browser.interrupts import LOAD

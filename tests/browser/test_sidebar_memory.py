@@ -23,7 +23,7 @@ from kagura_kernel.domain.memory import (
     Tier,
 )
 from kagura_kernel.journal import views
-from kagura_kernel.memory.opening import FILE
+from kagura_kernel.memory.location import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from tests.browser.notebook import THEMES, Notebook
 from tests.browser.sidebar import NOTEBOOK, visit

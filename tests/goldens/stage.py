@@ -37,7 +37,7 @@ from kagura_kernel.cli.main import main
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection, HeaderInjection
 from kagura_kernel.membrane.credentials.registry import Registry
-from kagura_kernel.memory.opening import FILE as MEMORY_FILE
+from kagura_kernel.memory.location import FILE as MEMORY_FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Step
@@ -159,7 +159,7 @@ class Stage:
             self._sent = dict[str, str]()
             patch.setattr(widgets.Widget, "send", lambda _, content, *__: self._sent.update(content.get("parts") or {}))
             # How often a run looks at its changes depends on how long that takes; here it is after every step.
-            patch.setattr("kagura_kernel.runs.checkpointing.QUICK_SECONDS", float("inf"))
+            patch.setattr("kagura_kernel.runs.checkpoints.QUICK_SECONDS", float("inf"))
             assembly.use_cockpit(lambda _: self._cockpit())
             stack.callback(assembly.use_cockpit, None)
             self.shell = stack.enter_context(ipython())

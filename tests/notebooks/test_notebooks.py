@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from kagura_kernel.domain.memory import Author, Draft, Source, Tier
-from kagura_kernel.memory.opening import FILE
+from kagura_kernel.memory.location import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.false_home import share_rules
 from tests.support.sshd import other_machine, program

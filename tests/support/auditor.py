@@ -20,7 +20,7 @@ from kagura_kernel.brain.cassette import CassetteHeader, Spoken, entry_line, hea
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
 from kagura_kernel.plugins.audit import audit_prompt, ids_in
 from kagura_kernel.plugins.manifest import Found
-from kagura_kernel.plugins.scan.scanning import ScanResult
+from kagura_kernel.plugins.scan.scanner import ScanResult
 from kagura_kernel.testing.brain import FakeBrain, Hang
 
 Answering = str | Hang | Exception | Callable[[str], str]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon, build_chain
+from kagura_kernel.sandbox.images.build import BuildPlan, ImageDaemon, build_chain
 from kagura_kernel.sandbox.images.recipes import RECIPE_LABEL, Recipe, Recipes, chain_for, recipe_named, settings_from
 from tests.support.dockerd import TestDaemon, cache_directory, shared_daemon, why_not
 

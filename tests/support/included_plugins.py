@@ -17,8 +17,8 @@ from typing import Any
 
 from kagura_kernel.plugins import sdk
 from kagura_kernel.plugins.configuration import complete, read_schema
+from kagura_kernel.plugins.jail.box import JailParts
 from kagura_kernel.plugins.jail.jail import Jail
-from kagura_kernel.plugins.jail.running import JailParts
 from kagura_kernel.plugins.manifest import load_found
 from kagura_kernel.plugins.permissions import Ground, JailPlan, plan_jail
 

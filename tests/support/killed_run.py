@@ -35,8 +35,8 @@ from kagura_kernel.journal import checkpoints
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection
 from kagura_kernel.membrane.credentials.registry import Registry
-from kagura_kernel.memory.opening import open_memory
-from kagura_kernel.runs import checkpointing
+from kagura_kernel.memory.location import open_memory
+from kagura_kernel.runs import checkpoints as run_checkpoints
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
@@ -104,7 +104,7 @@ def kill_at(moment: str) -> None:
         return
     kind, number, when = MOMENTS[moment]
     seen: Counter[str] = Counter()
-    append, insert, keep = Journal.append, vars(checkpoints)["insert"], vars(checkpointing)["store"]
+    append, insert, keep = Journal.append, vars(checkpoints)["insert"], vars(run_checkpoints)["store"]
 
     def struck(what: str, now: str) -> None:
         if what == kind and now == when and seen[what] == number:
@@ -128,7 +128,7 @@ def kill_at(moment: str) -> None:
         struck("checkpoint", "after")
 
     Journal.append = appended  # type: ignore[method-assign]
-    vars(checkpointing)["store"] = kept
+    vars(run_checkpoints)["store"] = kept
     vars(checkpoints)["insert"] = stored
 
 
@@ -199,7 +199,7 @@ def live(order: Mapping[str, str]) -> None:
 if __name__ == "__main__":
     # Imported before the first fork: a run takes a fraction of what its imports do.
     import kagura_kernel.journal.sqlite
-    import kagura_kernel.membrane.leasing
+    import kagura_kernel.membrane.run_leases
     import kagura_kernel.runs.run  # noqa: F401
 
     shared_redactor().wait()

@@ -11,8 +11,8 @@ from typing import Any
 from kagura_kernel.domain.kit import marker
 from kagura_kernel.kit.definitions.definition import AgentDefinition, to_yaml
 from kagura_kernel.kit.definitions.references import AgentPlaces, ResolvedAgent, resolve_agent
-from kagura_kernel.kit.redaction.places import Finding, Redacted, RedactedFile
 from kagura_kernel.kit.redaction.redactor import Redactor
+from kagura_kernel.kit.redaction.spans import Finding, Redacted, RedactedFile
 from kagura_kernel.kit.staging.plan import KitPlan, plan_kit
 from kagura_kernel.kit.staging.planned import Surroundings, surroundings_of
 

@@ -22,7 +22,7 @@ from kagura_kernel.domain.events import Event
 from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginPlace, Risk
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.plugins.calling import EnabledPlugin, FunctionSpec
+from kagura_kernel.plugins.calls import EnabledPlugin, FunctionSpec
 from kagura_kernel.plugins.decisions import ApprovalBook, QuarantineBook, TrustBook
 from kagura_kernel.plugins.library import Examined, ManagerParts
 from kagura_kernel.plugins.manager import PluginManager, PluginRow

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kagura_kernel.domain.errors import KaguraError, PluginCallRefused, PluginFailed
-from kagura_kernel.plugins.calling import EnabledPlugin, FunctionSpec, plugin_briefing
+from kagura_kernel.plugins.calls import EnabledPlugin, FunctionSpec, plugin_briefing
 from kagura_kernel.plugins.jail.jail import Jail
 from kagura_kernel.plugins.manifest import Hints
 

@@ -13,7 +13,7 @@ from typing import Self
 
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.membrane.egress.stream import EgressLimits
-from kagura_kernel.membrane.postgres.opening import SERVICE_LIMITS, PostgresParts, open_service
+from kagura_kernel.membrane.postgres.port import SERVICE_LIMITS, PostgresParts, open_service
 from kagura_kernel.membrane.postgres.service import PostgresService, parse_url
 from kagura_kernel.membrane.postgres.wire import parse_fields, startup
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend

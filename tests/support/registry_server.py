@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-from kagura_kernel.kit.definitions.fetching import Fetcher
+from kagura_kernel.kit.definitions.fetcher import Fetcher
 from kagura_kernel.testing.loopback_listener import LoopbackListener
 from tests.support import tls
 

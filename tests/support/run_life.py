@@ -39,7 +39,7 @@ if __name__ == "__main__":
     import kagura_kernel.journal.sqlite
     import kagura_kernel.membrane.credentials.injection.injector
     import kagura_kernel.membrane.credentials.providers.cloudflare
-    import kagura_kernel.membrane.leasing
+    import kagura_kernel.membrane.run_leases
     import kagura_kernel.sandbox.bubblewrap  # noqa: F401
 
     shared_redactor().wait()

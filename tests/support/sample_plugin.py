@@ -11,7 +11,7 @@ from typing import Any
 from kagura_kernel.domain.plugins import PluginFinding, Severity
 from kagura_kernel.plugins.content import PluginContent
 from kagura_kernel.plugins.manifest import Found, parse_manifest
-from kagura_kernel.plugins.scan.scanning import ScanResult
+from kagura_kernel.plugins.scan.scanner import ScanResult
 
 SAMPLE_SOURCE = '''\
 """Greets."""

@@ -31,18 +31,18 @@ COMMAND = "kagura_kernel.cli.main"
 _FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _NEEDED = (
     "slack_bolt.adapter.socket_mode.aiohttp",
-    "kagura_kernel.assembly.serving",
+    "kagura_kernel.assembly.chat_server",
     "kagura_kernel.brain.pydantic_ai_talk",
     "kagura_kernel.cli.run",
     "kagura_kernel.cli.serve",
-    "kagura_kernel.cockpit.serving",
+    "kagura_kernel.cockpit.chat_server",
     "kagura_kernel.cockpit.transports.conversations",
     "kagura_kernel.cockpit.transports.slack",
     "kagura_kernel.journal.sqlite",
     "kagura_kernel.membrane.credentials.injection.injector",
     "kagura_kernel.membrane.credentials.providers.cloudflare",
-    "kagura_kernel.membrane.leasing",
-    "kagura_kernel.memory.opening",
+    "kagura_kernel.membrane.run_leases",
+    "kagura_kernel.memory.location",
     "kagura_kernel.runs.run",
     "kagura_kernel.sandbox.bubblewrap",
 )

@@ -11,16 +11,16 @@ import re
 import secrets
 from collections import OrderedDict
 
-from kagura_kernel.cockpit.classifying import Message
-from kagura_kernel.cockpit.transports.acting import Acting, Place, Refused
-from kagura_kernel.cockpit.transports.telling import one_line, question_text
+from kagura_kernel.cockpit.message_brain import Message
+from kagura_kernel.cockpit.message_intent import Ambiguous, AnswerSaid, Meaning, SentenceSaid, StatusAsked, TaskSaid
+from kagura_kernel.cockpit.transports.actions import Acting, Place, Refused
+from kagura_kernel.cockpit.transports.messages import one_line, question_text
 from kagura_kernel.cockpit.transports.transport import MOST_BUTTONS, Button, Clicked, Post
-from kagura_kernel.cockpit.understanding import Ambiguous, AnswerSaid, Meaning, SentenceSaid, StatusAsked, TaskSaid
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.errors import BrainError, QuotaReached, UsageError
 from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.render.figures import counted, money
-from kagura_kernel.runs.classifying import ClassifyingRun
+from kagura_kernel.runs.message_run import ClassifyingRun
 
 _ACTION = re.compile(r"mean([0-9]):([0-9a-f]{32})")
 _MOST_KEPT = 200

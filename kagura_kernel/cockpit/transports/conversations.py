@@ -17,8 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.instead import going_on
-from kagura_kernel.cockpit.transports.acting import (
+from kagura_kernel.cockpit.message_intent import (
+    Ambiguous,
+    CommandSaid,
+    Meaning,
+    SentenceSaid,
+    TaskSaid,
+    waits_for_nobody,
+)
+from kagura_kernel.cockpit.restart import going_on
+from kagura_kernel.cockpit.transports.actions import (
     Acting,
     Begin,
     Changing,
@@ -35,7 +43,7 @@ from kagura_kernel.cockpit.transports.acting import (
 )
 from kagura_kernel.cockpit.transports.ambiguity import Ambiguities, Choice
 from kagura_kernel.cockpit.transports.followers import Followers, Posting
-from kagura_kernel.cockpit.transports.telling import one_line, told
+from kagura_kernel.cockpit.transports.messages import one_line, told
 from kagura_kernel.cockpit.transports.transport import (
     Clicked,
     Ending,
@@ -47,14 +55,6 @@ from kagura_kernel.cockpit.transports.transport import (
     TransportError,
     Turn,
     Turns,
-)
-from kagura_kernel.cockpit.understanding import (
-    Ambiguous,
-    CommandSaid,
-    Meaning,
-    SentenceSaid,
-    TaskSaid,
-    waits_for_nobody,
 )
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import JournalError, KaguraError

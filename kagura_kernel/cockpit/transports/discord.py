@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.transports import transport
-from kagura_kernel.cockpit.transports.telling import one_line
+from kagura_kernel.cockpit.transports.messages import one_line
 from kagura_kernel.domain.visible import printed
 from kagura_kernel.membrane.credentials.secret import Secret
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
-from kagura_kernel.cockpit.transports import telling
+from kagura_kernel.cockpit.transports import messages
 from kagura_kernel.cockpit.transports.transport import (
     Button,
     Post,
@@ -34,8 +34,8 @@ from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 
 if TYPE_CHECKING:
-    from kagura_kernel.cockpit.attaching import Feed
     from kagura_kernel.cockpit.cockpit import Cockpit
+    from kagura_kernel.cockpit.feeds import Feed
     from kagura_kernel.domain.approvals import ApprovalRequest, Decision
     from kagura_kernel.domain.events import Event
     from kagura_kernel.journal.rows import RunRow
@@ -219,7 +219,7 @@ class Following:
     quiet: bool = False  # Whether only its end is told, since it is over already
 
     def __post_init__(self) -> None:
-        self._telling = telling.RunTelling(self.feed.run_id)
+        self._telling = messages.RunTelling(self.feed.run_id)
         self._news = asyncio.Event()
         self._news.set()
 
@@ -292,25 +292,25 @@ class Following:
     async def _take_over(self, lost: str) -> None:
         """Take the button off a run that this one goes on from, where the chat has told of that one."""
         if await asyncio.to_thread(self.posting.book.post_about, lost) is not None:
-            post = telling.gone_on_post(lost, self.feed.run_id)
+            post = messages.gone_on_post(lost, self.feed.run_id)
             await self.posting.settle(self.thread, lost, lost, lambda _: post)
 
     async def _end(self, error: Exception | None) -> None:
         run_id, limit = self.feed.run_id, self.posting.transport.limit
         end = self._telling.finished
         is_whole = True
-        if end is not None and telling.cut(end.text, limit)[1]:
+        if end is not None and messages.cut(end.text, limit)[1]:
             is_whole = await self._send_whole(end.text)
         row = await asyncio.to_thread(self.row_of, run_id) if end is not None and end.status == "lost" else None
 
         def make(token: str) -> Post:
             if row is not None:
-                return telling.lost_post(row, token)
+                return messages.lost_post(row, token)
             if end is not None:
-                return telling.end_post(end, limit, files=self._telling.files, is_whole=is_whole)
+                return messages.end_post(end, limit, files=self._telling.files, is_whole=is_whole)
             # Without its last fact it was stopped because its facts could not be kept.
             if isinstance(error, KaguraError):
-                return Post(f"Failed · {run_id} · {telling.told(error)}")
+                return Post(f"Failed · {run_id} · {messages.told(error)}")
             return Post(f"Over · {run_id}")
 
         await self.posting.settle(self.thread, run_id, run_id, make)
@@ -409,7 +409,7 @@ class Questions:
             request = asked.request or await asyncio.to_thread(self._mailbox.asked, approval_id)
             # What never came out needs no last word.
             if await asyncio.to_thread(self._posting.book.post_about, approval_id) is not None:
-                answered = telling.decided_post(request, decision, limit)
+                answered = messages.decided_post(request, decision, limit)
                 await self._posting.settle(asked.thread, approval_id, asked.run_id, lambda _: answered)
         except TransportError as error:
             _log.error("The question %s cannot be shown as it stands: %s", approval_id, error.message)
@@ -427,10 +427,10 @@ class Questions:
         kept = await asyncio.to_thread(posting.book.post_about, request.id)
         if kept is not None and kept.post_id:
             return
-        has_file = telling.fits(request, limit) or await self._send_whole(request, asked.thread)
+        has_file = messages.fits(request, limit) or await self._send_whole(request, asked.thread)
 
         def make(token: str) -> Post:
-            return telling.question_post(request, token, limit, has_file=has_file)
+            return messages.question_post(request, token, limit, has_file=has_file)
 
         pause = FIRST_PAUSE
         while not asked.decision.done():
@@ -446,9 +446,9 @@ class Questions:
 
     async def _send_whole(self, request: ApprovalRequest, thread: str) -> bool:
         """Put what does not fit into the thread as a file; whether the chat takes it."""
-        whole = telling.question_text(request).encode()
+        whole = messages.question_text(request).encode()
         try:
-            await self._posting.upload(thread, telling.whole_file(request.id), f"{request.id}.txt", whole)
+            await self._posting.upload(thread, messages.whole_file(request.id), f"{request.id}.txt", whole)
         except PostRefused as error:
             _log.error("The whole of %s was not sent, so it cannot be allowed there: %s", request.id, error.message)
             return False

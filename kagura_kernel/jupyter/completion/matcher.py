@@ -1,6 +1,6 @@
 """Completion and inspection of our own words: in the kagura kernel everywhere, in a Python kernel on our magics.
 
-What can stand where is the grammar's knowledge (`kagura_kernel.cockpit.lines.completing`); here it meets IPython.
+What can stand where is the grammar's knowledge (`kagura_kernel.cockpit.lines.completion`); here it meets IPython.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kagura_kernel.cockpit.lines.completing import Completions
+    from kagura_kernel.cockpit.lines.completion import Completions
 
 IDENTIFIER = "kagura"
 """By which settings of IPython's completer name the matcher."""
@@ -48,7 +48,7 @@ def _replied(found: Completions | None, cursor: int) -> dict[str, Any]:
 
 def explained(shell: Any, code: str, cursor: int, *, prompt: bool) -> str | None:
     """What stands at the cursor, in words, or None where that is not ours to say."""
-    from kagura_kernel.cockpit.lines.completing import explain
+    from kagura_kernel.cockpit.lines.completion import explain
     from kagura_kernel.jupyter.completion.names import ShellNames
 
     return explain(code, cursor, ShellNames(shell), prompt=prompt)
@@ -138,7 +138,7 @@ def _matcher(shell: InteractiveShell) -> Any:
 
 
 def _completions(shell: Any, code: str, cursor: int, *, prompt: bool) -> Completions | None:
-    from kagura_kernel.cockpit.lines.completing import complete
+    from kagura_kernel.cockpit.lines.completion import complete
     from kagura_kernel.jupyter.completion.names import ShellNames
 
     return complete(code, cursor, ShellNames(shell), prompt=prompt)

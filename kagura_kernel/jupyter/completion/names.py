@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly import brain_names, load_providers, load_settings
 from kagura_kernel.assembly.kits import make_kits
-from kagura_kernel.cockpit.lines.completing import Name
+from kagura_kernel.cockpit.lines.completion import Name
 from kagura_kernel.cockpit.memory_words import tier_words
-from kagura_kernel.cockpit.naming import LAST, here_of, named_approval, named_run
-from kagura_kernel.cockpit.resuming import may_be_resumed
+from kagura_kernel.cockpit.resumption import may_be_resumed
+from kagura_kernel.cockpit.run_names import LAST, here_of, named_approval, named_run
 from kagura_kernel.domain.extensions import BACKENDS
 from kagura_kernel.domain.grammar import Kind
 from kagura_kernel.domain.memory import Query, Tier
@@ -38,13 +38,13 @@ from kagura_kernel.jupyter.surface import place_of
 from kagura_kernel.membrane.egress.hosts import ASK, NONE
 from kagura_kernel.membrane.grant import host_sets
 from kagura_kernel.membrane.names import shown
-from kagura_kernel.memory.opening import FILE, open_memory
+from kagura_kernel.memory.location import FILE, open_memory
 from kagura_kernel.plugins.configuration import read_schema
 from kagura_kernel.plugins.manifest import discover, plugin_places
 from kagura_kernel.plugins.permissions import field_of
-from kagura_kernel.plugins.scan.scanning import scan_content
+from kagura_kernel.plugins.scan.scanner import scan_content
 from kagura_kernel.render.figures import counted
-from kagura_kernel.sandbox.images.building import BuildPlan
+from kagura_kernel.sandbox.images.build import BuildPlan
 from kagura_kernel.sandbox.images.recipes import RECIPES
 from kagura_kernel.sandbox.selection import AUTO, BUILT_IN
 

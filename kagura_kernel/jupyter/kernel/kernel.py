@@ -75,7 +75,7 @@ def _check_commands(cell: str) -> None:
     found = read(cell)
     if found.form is not Form.COMMANDS:
         return
-    from kagura_kernel.cockpit.lines.parsing import parse_line
+    from kagura_kernel.cockpit.lines.parser import parse_line
     from kagura_kernel.domain.grammar import Surface
 
     for command in found.commands:

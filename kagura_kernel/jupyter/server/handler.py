@@ -20,7 +20,7 @@ from tornado import web
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryStoreError, MemoryUnknown
 from kagura_kernel.domain.late_dataclass import dataclass
-from kagura_kernel.jupyter.server.asking import Words
+from kagura_kernel.jupyter.server.parameters import Words
 from kagura_kernel.jupyter.server.source import JournalSource, MemorySource
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from kagura_kernel.domain.memory import FIX, FIXES, LESSON, PREVENTS, Memory, Ne
 from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.server import models
-from kagura_kernel.jupyter.server.asking import Choice, Cursor, Number, Text, Truth
+from kagura_kernel.jupyter.server.parameters import Choice, Cursor, Number, Text, Truth
 from kagura_kernel.jupyter.server.runs import VIA, Model, shaped
-from kagura_kernel.memory import erasing
+from kagura_kernel.memory import erasure
 from kagura_kernel.memory.store import MemoryStore
 
 MOST_NEIGHBOURS = 50
@@ -85,7 +85,7 @@ def memory_grown(store: MemoryStore | None, journal: Journal, memory_id: str) ->
     Raises:
         MemoryUnknown: there is no such memory.
     """
-    found = erasing.would_erase(_there(store, memory_id), journal, [memory_id], cascade=True)
+    found = erasure.would_erase(_there(store, memory_id), journal, [memory_id], cascade=True)
     return shaped(models.MemoryGrown, found, memories=[_facts(models.MemoryFacts, one) for one in found.memories])
 
 
@@ -160,7 +160,7 @@ def erase_memory(
         MemoryUnavailable: it cannot be reached.
         JournalError: it could not be written down.
     """
-    gone = erasing.erase(store, journal, [memory_id], cascade=cascade, contents=contents, by=by, via=VIA)
+    gone = erasure.erase(store, journal, [memory_id], cascade=cascade, contents=contents, by=by, via=VIA)
     return shaped(models.MemoryErased, gone, memories=list(gone.ids))
 
 

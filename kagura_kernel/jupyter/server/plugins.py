@@ -22,7 +22,7 @@ from kagura_kernel.journal.mailbox import Deed, send_plugin_word, waiting_plugin
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.server import models
-from kagura_kernel.jupyter.server.asking import Configuration, ContentHash, SessionName, Text
+from kagura_kernel.jupyter.server.parameters import Configuration, ContentHash, SessionName, Text
 from kagura_kernel.jupyter.server.runs import VIA, shaped
 
 Session = Annotated[str, SessionName(says="Whose plugin.")]

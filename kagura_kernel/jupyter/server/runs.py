@@ -11,8 +11,8 @@ from datetime import date, datetime, timedelta
 from typing import Annotated, Any, TypeVar, cast
 
 from kagura_kernel import __version__, redact
+from kagura_kernel.domain.approval_content import asked
 from kagura_kernel.domain.approvals import Decision, Verdict
-from kagura_kernel.domain.asked import asked
 from kagura_kernel.domain.errors import ApprovalAlreadyDecided, JournalUnreadable, RunLost, RunOver
 from kagura_kernel.domain.sentences import LONGEST, Sentence
 from kagura_kernel.journal import pages, sentences
@@ -26,8 +26,8 @@ from kagura_kernel.journal.spending import budget_in_use, spent, spent_by_day
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import run_events as events_of
 from kagura_kernel.jupyter.server import models
-from kagura_kernel.jupyter.server.asking import Choice, Cursor, Number, Said, Text
 from kagura_kernel.jupyter.server.handler import refusal
+from kagura_kernel.jupyter.server.parameters import Choice, Cursor, Number, Said, Text
 
 VIA = "sidebar"
 _HEARD_WITHIN = 5.0

@@ -33,7 +33,7 @@ from kagura_kernel.domain.settings import (
 from kagura_kernel.journal.place import read_shared, settings_file, text_of
 from kagura_kernel.journal.settings_text import replace_file, with_setting
 from kagura_kernel.jupyter.server import models
-from kagura_kernel.jupyter.server.asking import Object, Text
+from kagura_kernel.jupyter.server.parameters import Object, Text
 
 _SHOWN = tuple(one.name for one in fields(Settings) if one.name != "locked")
 NAMES = tuple(name for name in _SHOWN if name not in TABLES or name in FLAT_TABLES)

@@ -215,7 +215,7 @@ class MemorySource:
     def _open(self) -> MemoryStore:
         # What keeps memories costs time to load, which the start of a server must not.
         from kagura_kernel.journal.place import data_home, read_settings
-        from kagura_kernel.memory.opening import open_memory
+        from kagura_kernel.memory.location import open_memory
 
         settings = read_settings(self._environ)
         # The model that knows meanings would be one more in memory beside each kernel's.

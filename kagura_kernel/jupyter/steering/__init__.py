@@ -8,8 +8,8 @@ from importlib import import_module
 from inspect import isawaitable, iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.lines.parsing import Parsed, parse_line
-from kagura_kernel.cockpit.naming import here_of
+from kagura_kernel.cockpit.lines.parser import Parsed, parse_line
+from kagura_kernel.cockpit.run_names import here_of
 from kagura_kernel.domain.grammar import Surface as Typed
 from kagura_kernel.jupyter.surface import Surface, place_of, surface_of
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.memory import Act, note_of, query_of, read_file, write_file
-from kagura_kernel.cockpit.naming import named_run, told_run
+from kagura_kernel.cockpit.run_names import named_run, told_run
 from kagura_kernel.cockpit.trust import revoked_words
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.steering import Asked, say

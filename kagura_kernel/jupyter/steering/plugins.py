@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.kits import one_of
-from kagura_kernel.cockpit.naming import named_run
 from kagura_kernel.cockpit.plugin_talk import AuditPlugin, EnablePlugin, as_asked, as_typed
+from kagura_kernel.cockpit.run_names import named_run
 from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.jupyter.steering import Asked, say
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, place_of, surface_of

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly.brains import brain_reports
 from kagura_kernel.cockpit.brains import PRICES_SAID, turn_words
-from kagura_kernel.cockpit.committing import about_commits
-from kagura_kernel.cockpit.instead import going_on, stopped
-from kagura_kernel.cockpit.lines.helping import help_for
-from kagura_kernel.cockpit.naming import named_approval, named_run, no_changes, only, run_to_stop, told_run
+from kagura_kernel.cockpit.commit_desk import about_commits
+from kagura_kernel.cockpit.lines.help import help_for
 from kagura_kernel.cockpit.next_commands import NEWEST, NONE_WAITS, of_approval, of_lease, of_run, of_session
+from kagura_kernel.cockpit.restart import going_on, stopped
+from kagura_kernel.cockpit.run_names import named_approval, named_run, no_changes, only, run_to_stop, told_run
 from kagura_kernel.domain.clock import read_time
 from kagura_kernel.domain.errors import NotebookUnwritable, UsageError
 from kagura_kernel.domain.grammar import Surface as Typed
@@ -71,7 +71,7 @@ def model(asked: Asked) -> None:
 
 def models(asked: Asked) -> pd.DataFrame:
     """The models that cells here can name, and what each costs."""
-    from kagura_kernel.jupyter.offering import offered
+    from kagura_kernel.jupyter.models import offered
     from kagura_kernel.jupyter.tables import models_table
     from kagura_kernel.jupyter.text_frames import ModelsText
 
@@ -83,7 +83,7 @@ def models(asked: Asked) -> pd.DataFrame:
 
 async def setup(asked: Asked) -> None:
     """Choose what thinks."""
-    from kagura_kernel.jupyter.choosing import set_up
+    from kagura_kernel.jupyter.forms import set_up
 
     place = Surface.INSIDE if asked.blocked or not asked.awaited else surface_of(asked.shell)
     await set_up(asked.cockpit, place)
@@ -154,7 +154,7 @@ def _calibration(asked: Asked) -> pd.DataFrame:
     """What runs were expected to need beside what they needed, and a sentence about all of them."""
     from kagura_kernel.jupyter.tables import calibration_table
     from kagura_kernel.jupyter.text_frames import CalibratedText
-    from kagura_kernel.patterns.planning import calibrate, calibration_line
+    from kagura_kernel.patterns.plans import calibrate, calibration_line
 
     named = _named(asked)
     limit = len(named) or asked["limit"] or _LATEST_COSTS
@@ -200,7 +200,7 @@ def egress_check(asked: Asked) -> pd.DataFrame:
     from concurrent.futures import ThreadPoolExecutor
 
     from kagura_kernel.assembly import load_settings
-    from kagura_kernel.cockpit.checking import explain_targets
+    from kagura_kernel.cockpit.egress_check import explain_targets
     from kagura_kernel.jupyter.tables import explanations_table
 
     explaining = explain_targets(
@@ -512,7 +512,7 @@ def _first_paths(paths: Sequence[str]) -> str:
 
 def export(asked: Asked) -> None:
     """Write a notebook of the kagura kernel as a plain Python one."""
-    from kagura_kernel.jupyter.exporting import export_notebook
+    from kagura_kernel.jupyter.export import export_notebook
 
     written = export_notebook(asked["notebook"], asked["output"], force=asked["force"])
     tell(f"{written} was written.")

@@ -22,7 +22,7 @@ from kagura_kernel.domain.errors import AgentUnavailable, HostNotUnderstood
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.settings_text import replace_file
 from kagura_kernel.kit.definitions.document import MAX_BYTES
-from kagura_kernel.kit.definitions.fetching import Answer, Fetcher, NotFetched, is_loopback
+from kagura_kernel.kit.definitions.fetcher import Answer, Fetcher, NotFetched, is_loopback
 from kagura_kernel.membrane.egress.hosts import HTTPS, Target, parse_target
 
 _GITHUB = frozenset({"github.com", "api.github.com", "raw.githubusercontent.com", "codeload.github.com"})

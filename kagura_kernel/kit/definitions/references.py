@@ -16,7 +16,7 @@ from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.kit.definitions.definition import AgentDefinition, as_yaml, digest_of, parse_definition, said
 from kagura_kernel.kit.definitions.document import MAX_BYTES
-from kagura_kernel.kit.definitions.fetching import Fetcher, NotFetched
+from kagura_kernel.kit.definitions.fetcher import Fetcher, NotFetched
 from kagura_kernel.kit.definitions.oci import (
     Logins,
     PinnedDocuments,

@@ -26,7 +26,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import HostNotUnderstood
 from kagura_kernel.domain.late_dataclass import asdict, dataclass
 from kagura_kernel.journal.settings_text import replace_file
-from kagura_kernel.kit.definitions.fetching import Deadline, LeadsInside, NoClient, Redirects, http_client
+from kagura_kernel.kit.definitions.fetcher import Deadline, LeadsInside, NoClient, Redirects, http_client
 from kagura_kernel.kit.packages.hosts import Asset, Found, LookUpFailed, is_for_linux, parse_sums
 from kagura_kernel.kit.packages.registry import Package, Sources, may_ask, word_of
 from kagura_kernel.membrane.egress.hosts import parse_url

@@ -17,15 +17,6 @@ from kagura_kernel.kit.redaction.files import decoded_text
 from kagura_kernel.kit.redaction.formats import fitted_to_json, fitted_to_lines, inner_texts, json_documents
 from kagura_kernel.kit.redaction.known_rules import scanner
 from kagura_kernel.kit.redaction.patterns import Lazy, Nearby, Text
-from kagura_kernel.kit.redaction.places import (
-    Span,
-    leaves_something,
-    merged,
-    places,
-    said_places,
-    said_regions,
-    windows,
-)
 from kagura_kernel.kit.redaction.rules import assignments, commands
 from kagura_kernel.kit.redaction.rules.configurations import find as find_in_configurations
 from kagura_kernel.kit.redaction.rules.documents import find_in_manifests, find_in_markup, find_in_rows, find_members
@@ -40,6 +31,15 @@ from kagura_kernel.kit.redaction.rules.tokens import (
     find_in_headers,
     find_services,
     find_tokens,
+)
+from kagura_kernel.kit.redaction.spans import (
+    Span,
+    leaves_something,
+    merged,
+    places,
+    said_places,
+    said_regions,
+    windows,
 )
 from kagura_kernel.kit.redaction.values import is_word, password, placeholder, published
 from kagura_kernel.kit.redaction.visible import BETWEEN, View, as_shown, without_prefixes

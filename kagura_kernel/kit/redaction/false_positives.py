@@ -6,7 +6,7 @@ import re
 
 from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.kit.redaction.chance import SAID, drawn, once, strewn
-from kagura_kernel.kit.redaction.places import Span, line_start
+from kagura_kernel.kit.redaction.spans import Span, line_start
 
 # Python's own engine sees short values here, and no pattern can go back over what it read.
 _LONGEST = 300

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from kagura_kernel.domain.kit import MARKER
-from kagura_kernel.kit.redaction.places import Finding, Redacted, RedactedFile
+from kagura_kernel.kit.redaction.spans import Finding, Redacted, RedactedFile
 
 _URL = bytes.maketrans(b"-_", b"+/")
 _MOST = 16 * 1024

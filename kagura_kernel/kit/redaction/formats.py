@@ -10,7 +10,7 @@ from typing import Any
 
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.kit.redaction.patterns import Lazy
-from kagura_kernel.kit.redaction.places import Span, put_markers
+from kagura_kernel.kit.redaction.spans import Span, put_markers
 from kagura_kernel.kit.redaction.values import is_word
 from kagura_kernel.kit.redaction.visible import Place, View, plainly_harmless
 

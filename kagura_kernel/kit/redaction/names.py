@@ -8,7 +8,7 @@ from functools import lru_cache
 from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.kit.redaction.chance import SAID, drawn, strewn
 from kagura_kernel.kit.redaction.false_positives import openly
-from kagura_kernel.kit.redaction.places import line_start
+from kagura_kernel.kit.redaction.spans import line_start
 from kagura_kernel.kit.redaction.values import crypted, entropy, password, placeholder, reference, token, validation
 
 _PARTS = late_pattern(rb"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\x00-\x7f]+")

@@ -21,8 +21,8 @@ from kagura_kernel.kit.redaction.formats import PIECE
 from kagura_kernel.kit.redaction.known_rules import FOLDER
 from kagura_kernel.kit.redaction.names import Says, kind_of, says, secret
 from kagura_kernel.kit.redaction.patterns import Lazy, in_lines
-from kagura_kernel.kit.redaction.places import Finding, Put, Redacted, RedactedFile, moved, put_markers, says_something
 from kagura_kernel.kit.redaction.rules.keys import is_seed_word
+from kagura_kernel.kit.redaction.spans import Finding, Put, Redacted, RedactedFile, moved, put_markers, says_something
 from kagura_kernel.kit.redaction.visible import as_shown, plainly_harmless
 
 _CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"

@@ -11,7 +11,7 @@ from itertools import pairwise
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.kit.redaction.patterns import Lazy
-from kagura_kernel.kit.redaction.places import Span, said_places, says_something
+from kagura_kernel.kit.redaction.spans import Span, said_places, says_something
 
 _SUSPICIOUS = Lazy(
     r"pass|pwd|pw\b|p/w|secret|token|key|auth|cred|log-?in|sign.?in|pin\b|code|kennw|zugang|contrase|clave|senha|wachtwoord|mdp|seed|phrase|"

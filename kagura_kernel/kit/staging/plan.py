@@ -35,8 +35,8 @@ from kagura_kernel.kit.staging.versions import Manifest, ManifestFile, bounded, 
 if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.definition import AgentDefinition
     from kagura_kernel.kit.definitions.references import ResolvedAgent
-    from kagura_kernel.kit.redaction.places import RedactedFile
     from kagura_kernel.kit.redaction.redactor import Redactor
+    from kagura_kernel.kit.redaction.spans import RedactedFile
 
 MAX_FILES = 10_000
 """Files of one kit."""

@@ -23,9 +23,9 @@ from kagura_kernel.domain.errors import (
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.plugins.calling import FunctionSpec
-from kagura_kernel.plugins.framing import FrameError
-from kagura_kernel.plugins.jail.running import Answer, Ending, Gone, JailLog, JailParts, Running, Table, Trouble
+from kagura_kernel.plugins.calls import FunctionSpec
+from kagura_kernel.plugins.frames import FrameError
+from kagura_kernel.plugins.jail.box import Answer, Ending, Gone, JailLog, JailParts, Running, Table, Trouble
 from kagura_kernel.plugins.jailer import ARGUMENTS, DEFECT, VALUE
 from kagura_kernel.plugins.sessions import JailOrder, RunningJail
 

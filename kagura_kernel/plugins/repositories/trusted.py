@@ -23,7 +23,7 @@ from kagura_kernel.domain.errors import PluginRepositoryError, UnknownName, Usag
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.plugins import PLUGIN_NAME, Risk
 from kagura_kernel.plugins.decisions import Book, BookEntry, Moment, locked
-from kagura_kernel.plugins.installing import (
+from kagura_kernel.plugins.installation import (
     LOOPBACK,
     MAX_ARCHIVE_BYTES,
     NotAnswered,

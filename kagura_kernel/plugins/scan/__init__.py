@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kagura_kernel.plugins.scan.scanning import Scan, ScanResult, Use, scan_content, scan_path
+from kagura_kernel.plugins.scan.scanner import Scan, ScanResult, Use, scan_content, scan_path
 
 __all__ = ["Scan", "ScanResult", "Use", "scan_content", "scan_path"]

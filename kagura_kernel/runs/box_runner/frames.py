@@ -10,8 +10,8 @@ import datetime as dt
 import re
 from typing import Any
 
-from .crossing import CannotCross, Packed, too_large
 from .plain import short
+from .wire import CannotCross, Packed, too_large
 
 SHOWN_COLUMNS = 12
 MAX_COLUMNS = 20_000

@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-from .crossing import CannotCross, readable_size
+from .wire import CannotCross, readable_size
 
 MARK = "$kagura"
 MAX_DEPTH = 100

@@ -58,7 +58,7 @@ class Screen:
     def work(self) -> Any:
         """What shows."""
         if self._work is None:
-            self._work = part("showing").Showing(self.folder)
+            self._work = part("display").Showing(self.folder)
         return self._work
 
     def display(self, *objects: Any, **options: Any) -> None:

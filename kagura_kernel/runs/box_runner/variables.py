@@ -7,8 +7,8 @@ import os
 import pathlib
 from typing import Any
 
-from . import packing, plain
-from .crossing import CannotCross, error_file, to_file
+from . import pack, plain
+from .wire import CannotCross, error_file, to_file
 
 
 def bind(namespace: dict[str, Any], wanted: list[str], root: str) -> None:
@@ -32,7 +32,7 @@ def bind(namespace: dict[str, Any], wanted: list[str], root: str) -> None:
         except ImportError as error:
             package = (error.name or "a package").partition(".")[0]
             instead = f" Its values also lie in {told['shell']}." if told.get("shell") else ""
-            why = packing.missing(told["summary"].partition(",")[0], package)
+            why = pack.missing(told["summary"].partition(",")[0], package)
             raise CannotCross(f"{name} cannot be used here: {why}.{instead}") from error
 
 
@@ -72,7 +72,7 @@ def keep(namespace: dict[str, Any], outputs: list[str], root: str, room: int) ->
         if name not in namespace:
             continue
         try:
-            data = to_file(packing.pack(namespace[name], room))
+            data = to_file(pack.pack(namespace[name], room))
         except CannotCross as why:
             data = error_file(str(why))
             problems.append(f"{name} was not kept: {why}.")

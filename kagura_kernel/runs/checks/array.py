@@ -7,7 +7,7 @@ import math
 import re
 from tokenize import TokenError
 
-from kagura_kernel.runs.box_runner.crossing import CannotCross
+from kagura_kernel.runs.box_runner.wire import CannotCross
 
 MAX_HEADER = 8192
 _QUOTED = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"")

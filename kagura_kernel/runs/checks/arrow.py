@@ -7,8 +7,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.runs.box_runner.crossing import CannotCross, readable_size
 from kagura_kernel.runs.box_runner.frames import KEPT_BY_NAME, MAX_COLUMNS, read_stream
+from kagura_kernel.runs.box_runner.wire import CannotCross, readable_size
 
 if TYPE_CHECKING:
     import pyarrow as pa

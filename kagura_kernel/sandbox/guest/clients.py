@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Front = HttpFront | SocksFront
 
     class Hub(Protocol):
-        """What all clients share; `listening.Listening`."""
+        """What all clients share; `listeners.Listening`."""
 
         loop: Loop
         link: Link

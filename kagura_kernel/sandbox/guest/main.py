@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .files import Operation
-    from .listening import Listening
+    from .listeners import Listening
     from .resident import Resident, Residents
 
     Served = Running | Job
@@ -107,12 +107,12 @@ class Guest:
     def _listen(self, stream: int, request: dict[str, Any]) -> None:
         if self._listening is None:
             try:
-                from . import listening
+                from . import listeners
             except ImportError:
                 text = "The box's Python has no sockets"
                 self._link.send_json(frames.RESULT, stream, {"error": "ENOSYS", "text": text})
                 return
-            self._listening = listening.Listening(self._loop, self._link)
+            self._listening = listeners.Listening(self._loop, self._link)
         self._listening.open(stream, request)
 
     # --------------------------------------------------------------- commands

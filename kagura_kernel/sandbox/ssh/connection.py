@@ -75,7 +75,7 @@ _PREFIX = "kagura-ssh-"
 _PACKAGES = ("", ".sandbox", ".sandbox.guest", ".sandbox.ssh", ".sandbox.supervisor")
 _MODULES = (
     *(f".sandbox.guest.{name}" for name in ("frames", "loop", "processes", "files", "changes")),
-    *(f".sandbox.supervisor.{name}" for name in ("linux", "etc", "arguments", "cgroups", "seccomp", "showing")),
+    *(f".sandbox.supervisor.{name}" for name in ("linux", "etc", "arguments", "cgroups", "seccomp", "shown_paths")),
     *(f".sandbox.supervisor.{name}" for name in ("root_layer", "python_layer", "stage", "gvisor", "seed", "main")),
     ".sandbox.namespaces",
     ".sandbox.python_view",

@@ -16,7 +16,7 @@ from typing import Any
 
 from kagura_kernel.sandbox.supervisor import linux
 from kagura_kernel.sandbox.supervisor.etc import BOX_UID, write_etc
-from kagura_kernel.sandbox.supervisor.showing import show_directory
+from kagura_kernel.sandbox.supervisor.shown_paths import show_directory
 
 STAGE = "/sys/kernel"
 """A directory that every Linux has and in which no project lies: hidden by a tmpfs of the box's own."""

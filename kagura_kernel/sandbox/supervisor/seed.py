@@ -22,7 +22,7 @@ from kagura_kernel.sandbox.supervisor import cgroups, gvisor, linux, stage
 from kagura_kernel.sandbox.supervisor.arguments import bwrap_arguments
 from kagura_kernel.sandbox.supervisor.python_layer import Survey
 from kagura_kernel.sandbox.supervisor.seccomp import filter_program
-from kagura_kernel.sandbox.supervisor.showing import NotShown
+from kagura_kernel.sandbox.supervisor.shown_paths import NotShown
 
 _MESSAGE = 1 << 18
 _OOM_SCORE = 500

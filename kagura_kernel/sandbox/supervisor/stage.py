@@ -28,7 +28,7 @@ from kagura_kernel.sandbox.supervisor.root_layer import (
     choose_block,
     is_debian,
 )
-from kagura_kernel.sandbox.supervisor.showing import show_all, show_further, veil
+from kagura_kernel.sandbox.supervisor.shown_paths import show_all, show_further, veil
 
 # A directory that every Linux has, that everyone may pass, and in which no project lies: hidden by our own tmpfs.
 STAGE = "/sys/kernel"

@@ -7,7 +7,7 @@ import os
 import subprocess
 import threading
 
-from kagura_kernel.tools.bridge.saying import complain
+from kagura_kernel.tools.bridge.messages import complain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

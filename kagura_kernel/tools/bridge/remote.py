@@ -16,7 +16,7 @@ import threading
 from http.client import HTTPException
 from urllib.parse import urlsplit
 
-from kagura_kernel.tools.bridge.saying import complain
+from kagura_kernel.tools.bridge.messages import complain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

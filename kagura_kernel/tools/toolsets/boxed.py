@@ -17,12 +17,12 @@ from kagura_kernel.domain.commands import Command, CommandResult, OutputChunk
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass
 from kagura_kernel.domain.policy import CommandLimits
-from kagura_kernel.plugins.jail.running import JailLog
+from kagura_kernel.plugins.jail.box import JailLog
 from kagura_kernel.sandbox.backend import Box, GuestStream, Listener
-from kagura_kernel.tools.toolsets.cutting import Breach
+from kagura_kernel.tools.toolsets.foreign_tools import Breach
 
 PACKAGE = "kagura_kernel.tools.bridge"
-MODULES = ("saying", "program", "remote", "main")
+MODULES = ("messages", "program", "remote", "main")
 """Of the bridge; each is compiled in the box when it is first imported."""
 
 _PACKAGES = ("kagura_kernel", "kagura_kernel.tools", PACKAGE)

@@ -16,7 +16,7 @@ from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass
 from kagura_kernel.membrane.egress.stream import SHORTEST, Pace
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.tools.toolsets.boxed import Boxed
-from kagura_kernel.tools.toolsets.cutting import Breach, Cutter, ToolsetLimits, decode, encode, word
+from kagura_kernel.tools.toolsets.foreign_tools import Breach, Cutter, ToolsetLimits, decode, encode, word
 
 NO_METHOD = -32601
 _IN_A_THREAD = 128 * 1024

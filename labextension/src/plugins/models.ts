@@ -2,7 +2,7 @@ import type { INotebookTracker } from '@jupyterlab/notebook';
 import { fields, text } from '../api/decode.js';
 import type { IModels, IOfferedModels } from '../panel/modelPicker.js';
 
-const WHERE = "__import__('kagura_kernel.jupyter.offering', fromlist=['offering'])";
+const WHERE = "__import__('kagura_kernel.jupyter.models', fromlist=['offering'])";
 
 /** The models of the notebook in front, asked of its kernel, which alone knows what was chosen in it. */
 export function modelsOf(tracker: INotebookTracker | null): IModels {

@@ -18,7 +18,7 @@ from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainSession, Br
 from kagura_kernel.domain.errors import BrainForgot, BrainLost, BrainNotConfigured, BrainRefused
 from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
-from kagura_kernel.runs.checkpointing import OrAfresh
+from kagura_kernel.runs.checkpoints import OrAfresh
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events, child_processes, first_word
 from kagura_kernel.testing.patience import eventually
 from tests.support.effort import EVERYTHING

@@ -14,7 +14,7 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection
 from kagura_kernel.membrane.credentials.registry import Registry
-from kagura_kernel.memory.opening import open_memory
+from kagura_kernel.memory.location import open_memory
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.pool import WarmPool
 from kagura_kernel.testing.box import FakeBackend

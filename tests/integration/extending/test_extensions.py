@@ -29,7 +29,7 @@ from kagura_kernel.domain.errors.memory import MemoryUnavailable
 from kagura_kernel.domain.extensions import BRAINS, CREDENTIALS, MEMORIES, TOOLS, TRANSPORTS
 from kagura_kernel.domain.memory import Author, Draft, Source
 from kagura_kernel.domain.settings import Settings
-from kagura_kernel.memory.opening import open_memory, problem_with
+from kagura_kernel.memory.location import open_memory, problem_with
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.installed import installed_package

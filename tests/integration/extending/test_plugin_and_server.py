@@ -9,7 +9,7 @@ import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import PluginFailed, PluginNotConfigured, PluginRefused
-from kagura_kernel.plugins.scan.scanning import scan_path
+from kagura_kernel.plugins.scan.scanner import scan_path
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain

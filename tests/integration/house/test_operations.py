@@ -15,7 +15,7 @@ import pytest
 
 from kagura_kernel.domain.events import EgressDecided
 from kagura_kernel.journal import views
-from kagura_kernel.journal.exporting import back_up
+from kagura_kernel.journal.export import back_up
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal

@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.plugins.jail.box import JailLimits, JailParts
 from kagura_kernel.plugins.jail.jail import Jail
-from kagura_kernel.plugins.jail.running import JailLimits, JailParts
 from kagura_kernel.plugins.permissions import JailPlan
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from tests.support.jails import MODULE, NAME, small_content, small_manifest

@@ -20,7 +20,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.postgres.service import PostgresService
-from kagura_kernel.plugins.calling import FunctionSpec
+from kagura_kernel.plugins.calls import FunctionSpec
 from kagura_kernel.plugins.permissions import JailPlan, NetRule
 from kagura_kernel.sandbox.backend import Box, GuestStream, Listener
 from kagura_kernel.testing.clock import FakeClock

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from kagura_kernel.domain.errors import PathNotShown, PluginError, PluginFailed, PluginJailBroken
-from kagura_kernel.plugins.jail import running
-from kagura_kernel.plugins.jail.running import until_full
+from kagura_kernel.plugins.jail import box
+from kagura_kernel.plugins.jail.box import until_full
 from kagura_kernel.plugins.permissions import JailPlan, NetRule
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
 from kagura_kernel.testing.clock import FakeClock
@@ -441,7 +441,7 @@ async def test_a_plugin_that_fills_a_disk_of_the_host_loses_its_jail_before_it_i
         used = sum(one.stat().st_size for one in path.iterdir()) // MIB
         return SimpleNamespace(f_blocks=200, f_frsize=MIB, f_bavail=200 - used, f_files=0, f_favail=0)
 
-    monkeypatch.setattr(running, "until_full", partial(until_full, look=look))
+    monkeypatch.setattr(box, "until_full", partial(until_full, look=look))
     jail = await jails.start(ANYTHING, shown)
     code = "for n in range(4_000): open(f'/plugin/write/0/{n % 400}', 'wb').write(bytes(1 << 20)); time.sleep(0.001)"
     with pytest.raises(PluginJailBroken, match="MiB left"):

@@ -15,8 +15,8 @@ from kagura_kernel.domain.errors import (
     PluginTimeout,
     SandboxUnsupported,
 )
+from kagura_kernel.plugins.jail.box import JailLimits, JailParts
 from kagura_kernel.plugins.jail.jail import Jail
-from kagura_kernel.plugins.jail.running import JailLimits, JailParts
 from kagura_kernel.plugins.permissions import JailPlan, NetRule
 from kagura_kernel.sandbox.backend import SandboxBackend, ShownPath
 from kagura_kernel.sandbox.gvisor import RunscBackend

@@ -290,7 +290,7 @@ before = left()
 found["before"] = before
 found["codes"], found["said"] = look()
 found["running"] = fails(lambda: Journal.open(home))
-from kagura_kernel.journal.exporting import back_up, verify_copy
+from kagura_kernel.journal.export import back_up, verify_copy
 found["copied"] = verify_copy(back_up(home, home.with_name("copy"))).rows
 found["left"] = left() == before
 """,

@@ -31,7 +31,7 @@ from kagura_kernel.journal import checkpoints, schema, views
 from kagura_kernel.journal.chain import END_STALLED, LOCK
 from kagura_kernel.journal.chats import ChatBook, KeptPost, TakenMessage
 from kagura_kernel.journal.encoding import stamp
-from kagura_kernel.journal.exporting import ExportPart, export_lines
+from kagura_kernel.journal.export import ExportPart, export_lines
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.lost_runs import mark_lost
 from kagura_kernel.journal.mailbox import Mailbox

@@ -5,7 +5,7 @@ import re
 import nbformat
 import pytest
 
-from kagura_kernel.jupyter.exporting import export_notebook
+from kagura_kernel.jupyter.export import export_notebook
 from tests.support.kernel import kernel_environ, run_cells
 from tests.support.obedient import start_with_it
 

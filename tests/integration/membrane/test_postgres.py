@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from kagura_kernel.domain.errors import ConfigurationError
-from kagura_kernel.membrane.postgres.opening import SERVICE_LIMITS
+from kagura_kernel.membrane.postgres.port import SERVICE_LIMITS
 from kagura_kernel.membrane.postgres.service import PostgresService
 from kagura_kernel.membrane.postgres.wire import Key, cancel_request, message, parse_fields, parse_key, ssl_request
 from kagura_kernel.testing.patience import eventually

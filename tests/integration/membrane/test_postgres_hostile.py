@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kagura_kernel.membrane.postgres.opening import SERVICE_LIMITS
+from kagura_kernel.membrane.postgres.port import SERVICE_LIMITS
 from kagura_kernel.membrane.postgres.wire import (
     Key,
     cancel_request,

@@ -13,7 +13,7 @@ from kagura_kernel.domain.outcome import content_name
 from kagura_kernel.domain.patterns import Checkpoint, Step
 from kagura_kernel.journal import checkpoints
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.memory.erasing import erase, would_erase
+from kagura_kernel.memory.erasure import erase, would_erase
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from tests.support.sample_run import SampleRun
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.images.building import ImageDaemon, build_chain
+from kagura_kernel.sandbox.images.build import ImageDaemon, build_chain
 from kagura_kernel.sandbox.images.recipes import Recipes
 from kagura_kernel.testing.patience import eventually
 from tests.integration.operations.composed import create_arguments

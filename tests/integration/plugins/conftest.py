@@ -20,8 +20,8 @@ from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Address, Gate, dial
 from kagura_kernel.membrane.egress.policy import PatternPolicy
 from kagura_kernel.membrane.egress.proxy import open_egress
+from kagura_kernel.plugins.jail.box import JailParts
 from kagura_kernel.plugins.jail.jail import Jail
-from kagura_kernel.plugins.jail.running import JailParts
 from kagura_kernel.plugins.permissions import JailPlan, NetRule
 from kagura_kernel.plugins.sdk.https import HttpsClient
 from kagura_kernel.sandbox.backend import BoxSpec
@@ -115,7 +115,7 @@ def rig() -> OpenRig:
 def internet(monkeypatch: pytest.MonkeyPatch) -> Internet:
     """What every jail of the test finds outside; use its `resolve` as the jails' resolver."""
     found = Internet()
-    monkeypatch.setattr("kagura_kernel.plugins.jail.running.Gate", partial(Gate, dial_one=found.connect))
+    monkeypatch.setattr("kagura_kernel.plugins.jail.box.Gate", partial(Gate, dial_one=found.connect))
     return found
 
 

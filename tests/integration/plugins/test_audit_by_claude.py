@@ -13,7 +13,7 @@ from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, Risk
 from kagura_kernel.journal import views
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.plugins.audit import ids_in
-from kagura_kernel.runs.auditing import AuditOrder, AuditParts, AuditRun
+from kagura_kernel.runs.audit_run import AuditOrder, AuditParts, AuditRun
 from kagura_kernel.runs.prices import price
 from kagura_kernel.testing.approver import ScriptedApprover
 from tests.support.auditor import report

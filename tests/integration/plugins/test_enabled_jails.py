@@ -15,8 +15,8 @@ from kagura_kernel.domain.errors import (
     PluginRefused,
 )
 from kagura_kernel.domain.plugins import PluginState
+from kagura_kernel.plugins.jail.box import JailParts
 from kagura_kernel.plugins.jail.jail import JailStarter
-from kagura_kernel.plugins.jail.running import JailParts
 from kagura_kernel.plugins.sessions import JailOrder, RunningJail
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend

@@ -13,8 +13,8 @@ import pytest
 
 from kagura_kernel.domain.errors import PluginFailed, PluginNotConfigured, PluginRefused
 from kagura_kernel.domain.events import EgressDecided
+from kagura_kernel.plugins.jail.box import JailParts
 from kagura_kernel.plugins.jail.jail import Jail
-from kagura_kernel.plugins.jail.running import JailParts
 from tests.support.swapping import swapping
 from tests.support.tls import authority, serving
 from tests.support.upstream import RawUpstream, plain

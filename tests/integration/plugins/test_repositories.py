@@ -20,7 +20,7 @@ from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import PluginRefused, PluginRepositoryError, UnknownName, UsageError
 from kagura_kernel.domain.plugins import PluginPermissions, Risk
 from kagura_kernel.plugins.manifest import load_found
-from kagura_kernel.plugins.repositories.publishing import Issue, packed, publish
+from kagura_kernel.plugins.repositories.publish import Issue, packed, publish
 from kagura_kernel.plugins.repositories.trusted import place_of
 from kagura_kernel.plugins.signature import make_key, secret_key
 from tests.support.plugin_rig import PluginRig, write_plugin

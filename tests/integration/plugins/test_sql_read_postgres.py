@@ -12,8 +12,8 @@ import pytest
 
 from kagura_kernel.domain.errors import PluginFailed
 from kagura_kernel.domain.events import EgressDecided
-from kagura_kernel.membrane.postgres.opening import PostgresParts, open_service
-from kagura_kernel.plugins.jail.running import JailParts
+from kagura_kernel.membrane.postgres.port import PostgresParts, open_service
+from kagura_kernel.plugins.jail.box import JailParts
 from kagura_kernel.plugins.sdk import (
     DatabaseUnavailable,
     NotFound,

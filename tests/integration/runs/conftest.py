@@ -21,7 +21,7 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.membrane.grant import MembraneParts
 from kagura_kernel.memory.sqlite.store import SqliteMemory
-from kagura_kernel.runs.keeping import KeptBoxes
+from kagura_kernel.runs.kept_boxes import KeptBoxes
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import Run

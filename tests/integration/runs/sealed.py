@@ -25,7 +25,7 @@ from kagura_kernel.membrane.grant import MembraneParts, compute_grant
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import Run
-from kagura_kernel.runs.sealing import sealed_needs, with_program
+from kagura_kernel.runs.sealed_run import sealed_needs, with_program
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.selection import LaunchedBox
 from kagura_kernel.testing.approver import ScriptedApprover

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from kagura_kernel.cli.main import main
-from kagura_kernel.cockpit.transports.acting import Changing
+from kagura_kernel.cockpit.transports.actions import Changing
 from kagura_kernel.jupyter import live_run
 from kagura_kernel.jupyter.live_run import ChangeCard
 from kagura_kernel.jupyter.steering import steer

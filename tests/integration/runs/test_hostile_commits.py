@@ -10,10 +10,10 @@ import pytest
 from kagura_kernel.domain.errors import CommitsRefused
 from kagura_kernel.membrane import commits
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.change_apply import OLD_HOLDS_LEASED
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.git import GitFailed, repository_of
-from kagura_kernel.membrane.writing import OLD_HOLDS_LEASED
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.views.commits import commits_text

@@ -8,7 +8,7 @@ import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.domain.events import Noted
-from kagura_kernel.plugins.calling import CallLimits
+from kagura_kernel.plugins.calls import CallLimits
 from tests.support.plugins import FakePlugin, FakePlugins
 
 # Every attack stays where it is until the program is over.

@@ -14,10 +14,10 @@ from kagura_kernel.kit.definitions.definition import AgentDefinition
 from kagura_kernel.kit.definitions.references import ResolvedAgent
 from kagura_kernel.kit.definitions.toolsets import McpToolset
 from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.runs.box_runner.packing import pack
+from kagura_kernel.runs.box_runner.pack import pack
 from kagura_kernel.runs.exchange import ExchangeDirectory, Results
 from kagura_kernel.runs.order import AgentOrder
-from kagura_kernel.runs.redacting import Redacting
+from kagura_kernel.runs.redaction import Redacting
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.variables import collect_outputs, make_exchange
 from kagura_kernel.sandbox.backend import BoxSpec

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, closing
 import pytest
 import pytest_asyncio
 
-from kagura_kernel.plugins.jail.running import JailParts
+from kagura_kernel.plugins.jail.box import JailParts
 from tests.support.included_plugins import included_jail
 from tests.support.plugins import FakePlugins, UnmanagedPlugin
 

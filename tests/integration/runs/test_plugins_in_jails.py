@@ -3,8 +3,8 @@
 import pytest
 import pytest_asyncio
 
+from kagura_kernel.plugins.jail.box import JailLimits, JailParts
 from kagura_kernel.plugins.jail.jail import Jail
-from kagura_kernel.plugins.jail.running import JailLimits, JailParts
 from kagura_kernel.plugins.permissions import JailPlan
 from tests.support.jails import NAME, one_module, small_content, small_manifest
 from tests.support.plugins import FakePlugins, UnmanagedPlugin

@@ -427,7 +427,7 @@ async def test_it_works_where_another_kernel_answers(project, tmp_path):
 
 async def test_a_box_that_floods_with_questions_is_told_to_wait():
     from kagura_kernel.domain.tools import ToolCall, ToolResult
-    from kagura_kernel.runs.sealing import CALLS_AT_FIRST, paced
+    from kagura_kernel.runs.sealed_run import CALLS_AT_FIRST, paced
     from kagura_kernel.testing.clock import FakeClock
 
     made: list[str] = []

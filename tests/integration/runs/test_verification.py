@@ -10,7 +10,7 @@ from kagura_kernel.domain.events import BoxStarted, MemoryChanged, RunFinished, 
 from kagura_kernel.domain.memory import Author, Draft, Source, Tier
 from kagura_kernel.domain.patterns import Handoff
 from kagura_kernel.domain.policy import BoxLimits, WriteMode
-from kagura_kernel.runs.verifying import LONGEST_TEXT
+from kagura_kernel.runs.verification import LONGEST_TEXT
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.patience import eventually

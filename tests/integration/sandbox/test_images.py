@@ -15,10 +15,10 @@ from kagura_kernel.cli.main import main
 from kagura_kernel.domain.errors import ImageBuildFailed, SandboxUnavailable
 from kagura_kernel.sandbox import streams
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon, build_chain
+from kagura_kernel.sandbox.images.build import BuildPlan, ImageDaemon, build_chain
 from kagura_kernel.sandbox.images.recipes import Recipes
 from kagura_kernel.sandbox.images.secrets import Machine
-from kagura_kernel.sandbox.images.verifying import Kind, verify_images
+from kagura_kernel.sandbox.images.verification import Kind, verify_images
 from tests.support.docker_images import CHAIN, DEBIAN, building, client_of, ensure_images, plan_here
 from tests.support.dockerd import TestDaemon
 from tests.support.effort import thorough

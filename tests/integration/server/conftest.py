@@ -12,7 +12,7 @@ from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.memory import Author, Draft, Source
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
-from kagura_kernel.memory.opening import FILE
+from kagura_kernel.memory.location import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from tests.support.jupyter_server import HANDLE, Server, Told, minted, start as start_server_process, stop
 from tests.support.plugin_events import plugin_events

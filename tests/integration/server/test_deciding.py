@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from kagura_kernel.cockpit.desk import Desk
+from kagura_kernel.cockpit.approval_desk import Desk
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.events import PersonSaid

@@ -12,7 +12,7 @@ from kagura_kernel.domain.events.memory import MemoryChanged
 from kagura_kernel.domain.memory import CAME_FROM, FIXES, LESSON, OUTCOME, PREVENTS, Author, Draft, Edge, Source, Tier
 from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.journal import checkpoints
-from kagura_kernel.memory.opening import FILE
+from kagura_kernel.memory.location import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.patience import eventually
 from tests.integration.server.test_events import heard  # noqa: F401 - a fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kagura_kernel.domain.plugins import Severity
 from kagura_kernel.plugins.scan.reader.main import Plugin
-from kagura_kernel.plugins.scan.scanning import RULES
+from kagura_kernel.plugins.scan.scanner import RULES
 from tests.support.plugin_corpus.sample import sample
 
 

@@ -19,7 +19,7 @@ from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured, ConfigurationError, SecretUnavailable
 from kagura_kernel.domain.settings import Settings, parse_settings
 from kagura_kernel.membrane.credentials import secret
-from kagura_kernel.runs.redacting import Redacting
+from kagura_kernel.runs.redaction import Redacting
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MILLION = Usage(1_000_000, 1_000_000)

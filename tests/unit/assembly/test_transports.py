@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.assembly import check_settings_text, use_cockpit
-from kagura_kernel.assembly.serving import check_served, make_server
+from kagura_kernel.assembly.chat_server import check_served, make_server
 from kagura_kernel.assembly.transports import make_transport
 from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
 from kagura_kernel.domain.errors import ConfigurationError, NotInstalled, NotThisTime, SecretUnavailable, UnknownName

@@ -22,7 +22,7 @@ from kagura_kernel.brain.replay import RecordingBrain, ReplayBrain, open_cassett
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import CassetteBroken, CassetteMissing
 from kagura_kernel.domain.tools import ToolCall
-from kagura_kernel.runs.redacting import Redacting
+from kagura_kernel.runs.redaction import Redacting
 from kagura_kernel.testing.brain import Ask, FakeBrain, Together
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events
 from tests.support.redactors import shared_redactor

@@ -6,7 +6,7 @@ import pytest
 
 from kagura_kernel.brain import claude_auth
 from kagura_kernel.brain.claude import ClaudeBrain
-from kagura_kernel.brain.inside import ThinksInside
+from kagura_kernel.brain.in_box import ThinksInside
 from kagura_kernel.brain.openai_compatible import Key
 from kagura_kernel.brain.provider import BrainDone, Turn, choose
 from kagura_kernel.brain.sealed import SealedBrain, shown_folder
@@ -14,7 +14,7 @@ from kagura_kernel.brain.sealed_command import PLACEHOLDER, box_environ, command
 from kagura_kernel.domain.errors import BrainNotConfigured, SecretUnavailable
 from kagura_kernel.domain.policy import PROGRAM_DIR
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
-from kagura_kernel.runs.sealing import SealedPlace, check_service, model_api, offered
+from kagura_kernel.runs.sealed_run import SealedPlace, check_service, model_api, offered
 
 KEY = "sk-test-never-real"
 

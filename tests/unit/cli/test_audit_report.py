@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kagura_kernel.cli.plugin_enabling import audit_text, coloured, print_audit
+from kagura_kernel.cli.plugin_enable import audit_text, coloured, print_audit
 from kagura_kernel.domain.plugins import (
     AuditVerdict,
     CanaryStatus,

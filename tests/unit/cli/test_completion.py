@@ -10,7 +10,7 @@ from kagura_kernel.cli.completion import FILES, SCRIPTS, lines_for
 from kagura_kernel.cli.main import main
 from kagura_kernel.cli.repl import completer
 from kagura_kernel.cockpit.commands import COMMANDS
-from kagura_kernel.cockpit.lines.completing import Name
+from kagura_kernel.cockpit.lines.completion import Name
 from kagura_kernel.domain.grammar import Kind, Surface
 from tests.support.sample_run import SampleRun
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.patterns.planning import NO_ESTIMATE
+from kagura_kernel.patterns.plans import NO_ESTIMATE
 from tests.support.sample_run import SampleRun
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from kagura_kernel.cli import images
 from kagura_kernel.cli.main import main
-from kagura_kernel.sandbox.images.building import Listed
+from kagura_kernel.sandbox.images.build import Listed
 from kagura_kernel.sandbox.images.recipes import NAMES
-from kagura_kernel.sandbox.images.verifying import Finding, Kind, Verdict
+from kagura_kernel.sandbox.images.verification import Finding, Kind, Verdict
 
 
 @pytest.mark.docker

@@ -11,11 +11,11 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from kagura_kernel import __version__
-from kagura_kernel.cli import main as cli, printing, serve
-from kagura_kernel.cli.printing import as_json, for_terminal, paragraph, table, terminal_width
+from kagura_kernel.cli import main as cli, output, serve
+from kagura_kernel.cli.output import as_json, for_terminal, paragraph, table, terminal_width
 from kagura_kernel.cockpit.commands import COMMANDS
-from kagura_kernel.cockpit.lines import helping, parsing
-from kagura_kernel.cockpit.lines.parsing import parse_line
+from kagura_kernel.cockpit.lines import help as line_help, parser
+from kagura_kernel.cockpit.lines.parser import parse_line
 from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     IsolationTooWeak,
@@ -71,7 +71,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = ModuleType("kagura_kernel.cli.trial")
     module.trial = lambda _: 0
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    for room in (parsing, helping):
+    for room in (parser, line_help):
         monkeypatch.setattr(room, "COMMANDS", (*COMMANDS, TRIAL))
     return module
 
@@ -280,7 +280,7 @@ class Terminal(io.StringIO):
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal of 80 columns."""
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(printing, "sys", SimpleNamespace(stdout=Terminal()))
+    monkeypatch.setattr(output, "sys", SimpleNamespace(stdout=Terminal()))
 
 
 @pytest.mark.usefixtures("terminal")
@@ -322,7 +322,7 @@ def test_a_table_that_fits_is_left_as_it_is():
     assert table(("a", "b"), [("1", "2"), ("33", "4")]) == "a   b\n1   2\n33  4"
 
 
-@pytest.mark.parametrize(("columns", "width"), [("132", 132), ("20", printing.NARROWEST)])
+@pytest.mark.parametrize(("columns", "width"), [("132", 132), ("20", output.NARROWEST)])
 def test_the_width_is_the_terminal_s_and_never_too_little(columns, width, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     assert terminal_width() == width

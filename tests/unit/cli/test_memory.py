@@ -9,7 +9,7 @@ import pytest
 from kagura_kernel.cli.main import main
 from kagura_kernel.domain.memory import CAME_FROM, LESSON, Author, Draft, Edge, Source
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.memory.opening import FILE
+from kagura_kernel.memory.location import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 
 

@@ -12,7 +12,7 @@ from kagura_kernel.cli.run import LONGEST, Stopping, ended_by, intent_of, signal
 from kagura_kernel.cli.run_outcome import QuietProgress, as_data, exit_code, trouble, waiting_changes
 from kagura_kernel.cli.run_terminal import Keyboard, TerminalProgress, end_line, under_way_line
 from kagura_kernel.cockpit.commands import KAGURA, OF_A_RUN
-from kagura_kernel.cockpit.lines.parsing import parse_line
+from kagura_kernel.cockpit.lines.parser import parse_line
 from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.errors import ApprovalExpired, UsageError
 from kagura_kernel.domain.events import ApprovalRequested

@@ -20,7 +20,7 @@ from kagura_kernel.journal import sentences, views
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.sentences import take_sentences
-from kagura_kernel.memory.opening import FILE
+from kagura_kernel.memory.location import FILE
 from tests.support.sample_run import SampleRun
 
 

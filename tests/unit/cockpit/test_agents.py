@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.understanding import (
+from kagura_kernel.cockpit.message_intent import (
     AnswerSaid,
     CommandSaid,
     SentenceSaid,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func
 
-from kagura_kernel.cockpit.resuming import checkpoint_of
+from kagura_kernel.cockpit.resumption import checkpoint_of
 from kagura_kernel.domain.errors import JournalUnreadable, ResumeRefused
 from kagura_kernel.domain.events.memory import RunCheckpointed
 from kagura_kernel.domain.patterns import Checkpoint, LeftBudget, Step

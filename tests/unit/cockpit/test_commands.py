@@ -4,8 +4,8 @@ import pytest
 
 from kagura_kernel.cli.main import handler_of
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, GROUPS
-from kagura_kernel.cockpit.lines.helping import cell_help, command_help, overview
-from kagura_kernel.cockpit.lines.parsing import parse_cell_line, parse_line
+from kagura_kernel.cockpit.lines.help import cell_help, command_help, overview
+from kagura_kernel.cockpit.lines.parser import parse_cell_line, parse_line
 from kagura_kernel.domain.grammar import Kind, Surface
 from kagura_kernel.jupyter.steering import executor_of, memory, plugins, runs
 

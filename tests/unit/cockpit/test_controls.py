@@ -10,8 +10,8 @@ import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.cockpit.lease_sweep import Sweeping
 from kagura_kernel.cockpit.status import CredentialStatus
-from kagura_kernel.cockpit.sweeping import Sweeping
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import ConfigurationError, JournalUnreadable

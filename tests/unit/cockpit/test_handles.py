@@ -27,7 +27,7 @@ from kagura_kernel.domain.events import (
     ToolFinished,
 )
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.runs.auditing import AuditOrder, AuditParts, AuditRun
+from kagura_kernel.runs.audit_run import AuditOrder, AuditParts, AuditRun
 from kagura_kernel.runs.prices import price
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Hang

@@ -12,7 +12,7 @@ from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.variables import CellPlace, PackedVariable
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection
 from kagura_kernel.membrane.credentials.registry import Registry
-from kagura_kernel.runs.box_runner.packing import pack
+from kagura_kernel.runs.box_runner.pack import pack
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.credential_fake import FakeProvider

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kagura_kernel.cockpit.instead import going_on, stopped
+from kagura_kernel.cockpit.restart import going_on, stopped
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Verdict
 from kagura_kernel.domain.memory import Query
 from kagura_kernel.domain.policy import PermissionMode, WriteMode
 from kagura_kernel.domain.settings import Settings
-from kagura_kernel.runs.asking import ONLY_PLANS, WhilePlanning
+from kagura_kernel.runs.approvals import ONLY_PLANS, WhilePlanning
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kagura_kernel.cockpit.classifying import Message
+from kagura_kernel.cockpit.message_brain import Message
 from kagura_kernel.domain.errors import QuotaReached, SandboxUnavailable
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.claims import RENEW_SECONDS, Claims

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kagura_kernel.cockpit import enabling
+from kagura_kernel.cockpit import plugin_audit
 from kagura_kernel.domain.plugins import PluginState, Risk
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.views import runs
@@ -19,7 +19,7 @@ DANGEROUS = "import subprocess\n" + SOURCE
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    monkeypatch.setattr(enabling, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(plugin_audit, "LOOK_SECONDS", 0.02)
 
 
 @pytest.fixture

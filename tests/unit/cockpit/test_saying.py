@@ -7,13 +7,13 @@ from sqlalchemy import select
 
 from kagura_kernel.cockpit import controls
 from kagura_kernel.cockpit.handles import RunHandle
-from kagura_kernel.cockpit.instead import going_on, stopped
+from kagura_kernel.cockpit.restart import going_on, stopped
 from kagura_kernel.domain.errors import NotHeard, RunOver, RunUnknown, UsageError
 from kagura_kernel.domain.events import PersonHeard, PersonSaid
 from kagura_kernel.domain.sentences import LONGEST, Sentence
 from kagura_kernel.journal import sentences
 from kagura_kernel.journal.schema import messages
-from kagura_kernel.jupyter.launching import successor, want
+from kagura_kernel.jupyter.launch import successor, want
 from kagura_kernel.jupyter.slots import press
 from kagura_kernel.jupyter.surface import Surface
 from kagura_kernel.runs.request import RunRequest
@@ -21,8 +21,8 @@ from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Listen
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.testing.patience import wait_until
 from kagura_kernel.views.body import item_text
+from kagura_kernel.views.messages import ABOUT
 from kagura_kernel.views.run import RunView
-from kagura_kernel.views.said import ABOUT
 from tests.support.card_page import live_parts
 from tests.support.redactors import shared_redactor
 

@@ -7,7 +7,7 @@ import pytest
 
 from kagura_kernel.brain.sealed import SealedBrain
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.ordering import order_for
+from kagura_kernel.cockpit.orders import order_for
 from kagura_kernel.domain.errors import BrainNotConfigured, KaguraError, UsageError
 from kagura_kernel.domain.policy import PROGRAM_DIR
 from kagura_kernel.runs.request import RunRequest

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kagura_kernel.cockpit.change_desk import ChangeDesk
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.settling import ChangeDesk
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import CannotUndo, NotThisTime, UnknownName
 from kagura_kernel.domain.policy import WriteMode

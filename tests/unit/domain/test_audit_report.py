@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kagura_kernel.domain.asked import asked, plainly, size_words
+from kagura_kernel.domain.approval_content import asked, plainly, size_words
 from kagura_kernel.domain.plugins import (
     AuditVerdict,
     CanaryStatus,

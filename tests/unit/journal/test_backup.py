@@ -3,7 +3,7 @@ import stat
 import pytest
 
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable, UsageError
-from kagura_kernel.journal.exporting import back_up
+from kagura_kernel.journal.export import back_up
 from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 

@@ -7,7 +7,7 @@ from kagura_kernel.jupyter import terminal
 from kagura_kernel.jupyter.slots import press
 from kagura_kernel.membrane.egress import policy
 from kagura_kernel.render.html import html_of
-from kagura_kernel.tools.toolsets.cutting import OPTIONS
+from kagura_kernel.tools.toolsets.foreign_tools import OPTIONS
 from kagura_kernel.views.approvals import THIS_CALL, THIS_RUN, buttons_of, keys, verdict_words
 from kagura_kernel.views.body import item_blocks, item_text
 from kagura_kernel.views.card import run_text

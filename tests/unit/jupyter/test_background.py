@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kagura_kernel.jupyter import ahead, background
+from kagura_kernel.jupyter import background, preparation
 from kagura_kernel.jupyter.background import Bell
 from kagura_kernel.jupyter.surface import Surface
 from kagura_kernel.kit.redaction import redactor
@@ -131,7 +131,7 @@ def test_the_status_is_that_of_the_run(surface):
 KERNEL = """import os, time
 from pathlib import Path
 import kagura_kernel
-from kagura_kernel.jupyter.ahead import compile_ahead
+from kagura_kernel.jupyter.preparation import compile_ahead
 compile_ahead(os.environ)
 tasks = Path("/proc/self/task")
 while not (found := " ".join((one / "children").read_text() for one in tasks.iterdir()).split()):
@@ -145,7 +145,7 @@ def is_ours(pid: int) -> bool:
         words = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-    return b"kagura_kernel.jupyter.ahead" in words
+    return b"kagura_kernel.jupyter.preparation" in words
 
 
 def test_rules_are_compiled_by_a_process_of_low_priority_that_ends_with_a_killed_kernel(tmp_path):
@@ -158,34 +158,34 @@ def test_rules_are_compiled_by_a_process_of_low_priority_that_ends_with_a_killed
     ) as kernel:
         (child,) = map(int, kernel.stdout.readline().split())
         wait_until(lambda: is_ours(child))
-        wait_until(lambda: os.getpriority(os.PRIO_PROCESS, child) == min(19, os.nice(0) + ahead._NICENESS))
-        wait_until((home / ahead.FOLDER).is_dir)
+        wait_until(lambda: os.getpriority(os.PRIO_PROCESS, child) == min(19, os.nice(0) + preparation._NICENESS))
+        wait_until((home / preparation.FOLDER).is_dir)
         assert stat.S_IMODE(home.stat().st_mode) == 0o700, "it is the first that makes it, for one person alone"
         kernel.send_signal(signal.SIGKILL)
     wait_until(lambda: not is_ours(child))
-    assert redactor.FOLDER == ahead.FOLDER
+    assert redactor.FOLDER == preparation.FOLDER
 
 
 def test_nothing_is_started_where_rules_are(tmp_path, monkeypatch):
     started = []
-    monkeypatch.setattr(ahead.subprocess, "Popen", lambda *words, **_: started.append(words))
-    folder = tmp_path / ahead.FOLDER
+    monkeypatch.setattr(preparation.subprocess, "Popen", lambda *words, **_: started.append(words))
+    folder = tmp_path / preparation.FOLDER
     folder.mkdir()
     (folder / ".compiling").touch()
-    assert not ahead.has_rules(folder), "somebody has begun"
+    assert not preparation.has_rules(folder), "somebody has begun"
     (folder / "0123.vscdb").touch()
-    ahead.compile_ahead({"KAGURA_HOME": str(tmp_path)}).join()
+    preparation.compile_ahead({"KAGURA_HOME": str(tmp_path)}).join()
     assert started == []
 
 
 def test_what_stands_against_it_is_left_to_the_run_that_needs_the_rules(tmp_path, monkeypatch):
     failed = []
-    monkeypatch.setattr(ahead.threading, "excepthook", failed.append)
-    monkeypatch.setattr(ahead.sys, "executable", str(tmp_path / "gone"))
-    ahead.compile_ahead({"KAGURA_HOME": str(tmp_path)}).join()
+    monkeypatch.setattr(preparation.threading, "excepthook", failed.append)
+    monkeypatch.setattr(preparation.sys, "executable", str(tmp_path / "gone"))
+    preparation.compile_ahead({"KAGURA_HOME": str(tmp_path)}).join()
     assert failed == []
 
 
 def test_the_rules_that_are_found_are_those_of_a_redactor():
     shared_redactor().wait()
-    assert ahead.has_rules(compiled_rules())
+    assert preparation.has_rules(compiled_rules())

@@ -20,7 +20,7 @@ from kagura_kernel.domain.patterns import Estimate
 from kagura_kernel.jupyter.charts.picture import VEGA_LITE_MIME, Chart
 from kagura_kernel.jupyter.steering import steer
 from kagura_kernel.patterns.lessons import LONGEST, Failure, lesson_draft, lesson_of
-from kagura_kernel.patterns.planning import read_answer
+from kagura_kernel.patterns.plans import read_answer
 from kagura_kernel.render.html import html_of, words_of
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kagura_kernel.cockpit.lines.parsing import unquoted, words_of
+from kagura_kernel.cockpit.lines.parser import unquoted, words_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.domain.visible import shown_place, shown_word

@@ -11,9 +11,9 @@ from kagura_kernel.jupyter.widgets import plain_card
 from kagura_kernel.jupyter.widgets.plain_card import PlainCard
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.views.approvals import ask_block, many_block
+from kagura_kernel.views.messages import ABOUT
 from kagura_kernel.views.parts import Ask
 from kagura_kernel.views.record import LIVE_MIME
-from kagura_kernel.views.said import ABOUT
 
 
 class Page:

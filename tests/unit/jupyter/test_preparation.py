@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from IPython.core.events import EventManager, available_events
 
-from kagura_kernel.jupyter import ahead
+from kagura_kernel.jupyter import preparation
 
 
 class Imports:
@@ -29,8 +29,8 @@ class Imports:
 @pytest.fixture
 def imports(monkeypatch: pytest.MonkeyPatch) -> Imports:
     imports = Imports()
-    monkeypatch.setattr(ahead, "import_module", imports)
-    monkeypatch.setattr(ahead, "_MODULES", ("one", "two"))
+    monkeypatch.setattr(preparation, "import_module", imports)
+    monkeypatch.setattr(preparation, "_MODULES", ("one", "two"))
     return imports
 
 
@@ -45,11 +45,11 @@ class Shell:
 def shell() -> Iterator[Any]:
     shell = Shell()
     yield shell
-    ahead.leave_be(shell)
+    preparation.leave_be(shell)
 
 
 def test_nothing_is_imported_while_a_cell_runs(imports: Imports, shell: Any, tmp_path: Path) -> None:
-    preparation = ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
+    prepared = preparation.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
     shell.events.trigger("post_execute")
     assert imports.asked.acquire(timeout=30)
     cell = threading.Thread(target=shell.events.trigger, args=("pre_execute",))
@@ -62,7 +62,7 @@ def test_nothing_is_imported_while_a_cell_runs(imports: Imports, shell: Any, tmp
     assert not imports.asked.acquire(timeout=0.2), "the second waits for the cell"
     shell.events.trigger("post_execute")
     imports.let.release()
-    preparation.wait()
+    prepared.wait()
     assert imports.done == ["one", "two"]
 
 
@@ -79,10 +79,10 @@ def test_it_begins_by_itself_where_no_cell_loads_the_extension_and_after_the_fir
 ) -> None:
     vars(shell).update(answers)
     for name, seconds in ({"_CELL_ENDS_WITHIN": 600.0} | waits).items():
-        monkeypatch.setattr(ahead, name, seconds)
-    preparation = ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
+        monkeypatch.setattr(preparation, name, seconds)
+    prepared = preparation.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
     imports.let.release(2)
-    preparation.wait()
+    prepared.wait()
     assert imports.done == ["one", "two"]
 
 
@@ -90,13 +90,13 @@ def test_a_first_cell_comes_before_that(
     imports: Imports, shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell.parent_header = {}
-    monkeypatch.setattr(ahead, "_ANSWERS_WITHIN", 30.0)
-    preparation = ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
+    monkeypatch.setattr(preparation, "_ANSWERS_WITHIN", 30.0)
+    prepared = preparation.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
     shell.events.trigger("pre_execute")
     assert not imports.asked.acquire(timeout=0.2), "it waits for the cell"
     shell.events.trigger("post_execute")
     imports.let.release(2)
-    preparation.wait()
+    prepared.wait()
     assert imports.done == ["one", "two"]
 
 
@@ -105,30 +105,30 @@ def test_rules_that_are_there_are_read_beside_the_cell_that_loads_the_extension(
 ) -> None:
     begun: list[Path] = []
     read = threading.Event()
-    monkeypatch.setattr(ahead, "begin", lambda folder: (begun.append(folder), read.set()))
+    monkeypatch.setattr(preparation, "begin", lambda folder: (begun.append(folder), read.set()))
     (tmp_path / "redaction").mkdir()
     (tmp_path / "redaction" / "rules.vscdb").touch()
-    ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
+    preparation.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
     assert read.wait(30)
     assert begun == [tmp_path / "redaction"]
     assert imports.done == []
 
 
 def test_an_extension_that_is_taken_away_imports_nothing_more(imports: Imports, shell: Any, tmp_path: Path) -> None:
-    preparation = ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
-    ahead.leave_be(shell)
-    preparation.wait()
+    prepared = preparation.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
+    preparation.leave_be(shell)
+    prepared.wait()
     assert imports.done == []
     shell.events.trigger("pre_execute")
 
 
 def test_a_setting_switches_it_off(imports: Imports, shell: Any, tmp_path: Path) -> None:
-    ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path), "KAGURA_PREPARE": "false"}).wait()
+    preparation.prepare(shell, {"KAGURA_HOME": str(tmp_path), "KAGURA_PREPARE": "false"}).wait()
     assert imports.done == []
 
 
 def test_wrong_settings_are_told_by_the_cell_and_not_here(imports: Imports, shell: Any, tmp_path: Path) -> None:
-    ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path), "KAGURA_PREPARE": "perhaps"}).wait()
+    preparation.prepare(shell, {"KAGURA_HOME": str(tmp_path), "KAGURA_PREPARE": "perhaps"}).wait()
     assert imports.done == []
 
 
@@ -139,16 +139,16 @@ def test_wrong_settings_are_told_by_the_cell_and_not_here(imports: Imports, shel
 def test_what_talks_to_claude_is_imported_where_claude_would_think(
     imports: Imports, shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: Any, expected: list[str]
 ) -> None:
-    monkeypatch.setattr(ahead, "_CLAUDE", ("talk",))
-    monkeypatch.setattr(ahead, "_CELL_ENDS_WITHIN", 0.0)
+    monkeypatch.setattr(preparation, "_CLAUDE", ("talk",))
+    monkeypatch.setattr(preparation, "_CELL_ENDS_WITHIN", 0.0)
     imports.let.release(6)
     home = {"KAGURA_HOME": str(tmp_path), "HOME": str(tmp_path)}
-    ahead.prepare(shell, home).wait()
+    preparation.prepare(shell, home).wait()
     assert imports.done == ["one", "two"], "nobody is signed in"
-    ahead.prepare(shell, home | {"ANTHROPIC_API_KEY": "dummy", **more}).wait()
+    preparation.prepare(shell, home | {"ANTHROPIC_API_KEY": "dummy", **more}).wait()
     assert imports.done[4:] == expected
 
 
 def test_every_module_it_names_is_there() -> None:
-    for name in (*ahead._MODULES, *ahead._CLAUDE):
+    for name in (*preparation._MODULES, *preparation._CLAUDE):
         __import__(name)

@@ -9,8 +9,8 @@ import pytest
 
 from kagura_kernel import assembly
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.lines.helping import command_help, overview
-from kagura_kernel.cockpit.lines.parsing import parse_line
+from kagura_kernel.cockpit.lines.help import command_help, overview
+from kagura_kernel.cockpit.lines.parser import parse_line
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import (
     ApprovalAlreadyDecided,

@@ -11,7 +11,7 @@ from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
 from kagura_kernel.jupyter.magics import outcome_html, outcome_text
 from kagura_kernel.jupyter.status import StatusText, status_text
 from kagura_kernel.jupyter.tables import approvals_table, calibration_table, costs_table, runs_table
-from kagura_kernel.patterns.planning import calibrate
+from kagura_kernel.patterns.plans import calibrate
 from tests.support.card_page import Page
 from tests.support.sample_run import SampleRun
 

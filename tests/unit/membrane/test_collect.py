@@ -12,9 +12,9 @@ from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import WorkspaceTooLarge
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.change_apply import WrittenBack, apply_changes
 from kagura_kernel.membrane.changes import MAX_DIFF_BYTES, MAX_GLANCES, MAX_RUN_DIFF_BYTES, Collector, size_of
 from kagura_kernel.membrane.project import ProjectFiles
-from kagura_kernel.membrane.writing import WrittenBack, apply_changes
 from kagura_kernel.sandbox.backend import Box, BoxChange, BoxSpec
 from kagura_kernel.sandbox.files import BoxFiles
 from kagura_kernel.testing.box import FakeBackend

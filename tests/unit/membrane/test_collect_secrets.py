@@ -13,11 +13,11 @@ import pytest
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.change_apply import apply_changes
 from kagura_kernel.membrane.changes import HOLDS_LEASED, Collector
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.credentials.secret import HIDDEN, Secret
 from kagura_kernel.membrane.project import ProjectFiles
-from kagura_kernel.membrane.writing import apply_changes
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.testing.box import FakeBackend
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.outcome import FileChange
-from kagura_kernel.membrane import writing
+from kagura_kernel.membrane import change_apply
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.change_apply import WrittenBack, apply_changes
 from kagura_kernel.membrane.project import HostState, ProjectFiles, link_hash
-from kagura_kernel.membrane.writing import WrittenBack, apply_changes
 
 CONTENT = b"#!/bin/sh\n"
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -136,8 +136,8 @@ def test_a_file_made_after_the_look_is_a_conflict(root: Path, blobs: BlobStore) 
 def test_a_program_stays_one_and_becomes_one(root: Path, blobs: BlobStore) -> None:
     done = apply_changes(ProjectFiles(root), blobs, [replace(added("run"), mode=0o755), added("plain")])
     assert done.applied == ("run", "plain")
-    assert (root / "run").stat().st_mode & 0o777 == writing.NEW_FILE | writing.EXECUTABLE
-    assert (root / "plain").stat().st_mode & 0o777 == writing.NEW_FILE
+    assert (root / "run").stat().st_mode & 0o777 == change_apply.NEW_FILE | change_apply.EXECUTABLE
+    assert (root / "plain").stat().st_mode & 0o777 == change_apply.NEW_FILE
 
 
 def test_a_full_disk_is_told_of_the_file_that_could_not_be_written(

@@ -5,7 +5,7 @@ import pytest
 import kagura_kernel
 from kagura_kernel.domain.errors.memory import MemoryUnavailable
 from kagura_kernel.domain.memory import Author, Draft, Query, Source
-from kagura_kernel.memory.opening import FILE
+from kagura_kernel.memory.location import FILE
 
 
 @pytest.fixture(autouse=True)

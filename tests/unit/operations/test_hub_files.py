@@ -15,7 +15,7 @@ import yaml
 from aiohttp import web
 
 from kagura_kernel.assembly import check_settings_text
-from kagura_kernel.cockpit.lines.parsing import parse_words
+from kagura_kernel.cockpit.lines.parser import parse_words
 from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.domain.settings import parse_settings, parse_shared
 from kagura_kernel.journal.postgres import parse_url

@@ -13,7 +13,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from kagura_kernel.assembly import check_settings_text
-from kagura_kernel.cockpit.lines.parsing import parse_words
+from kagura_kernel.cockpit.lines.parser import parse_words
 from kagura_kernel.domain.grammar import Surface
 
 ROOT = Path(__file__).resolve().parents[3]

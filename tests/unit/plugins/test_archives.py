@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from kagura_kernel.plugins.installing import MAX_ARCHIVE_BYTES, NotUnpacked, unpack
+from kagura_kernel.plugins.installation import MAX_ARCHIVE_BYTES, NotUnpacked, unpack
 
 FILES = {"plugin.json": b"{}", "plugin.py": b"x = 1\n", "inner/more.py": b""}
 

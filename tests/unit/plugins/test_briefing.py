@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.plugins.calling import MOST_OF_ALL, MOST_OF_ONE, FunctionSpec, plugin_briefing
+from kagura_kernel.plugins.calls import MOST_OF_ALL, MOST_OF_ONE, FunctionSpec, plugin_briefing
 from kagura_kernel.plugins.manifest import Hints
 from tests.support.plugins import FakePlugin
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from kagura_kernel.plugins import installing
-from kagura_kernel.plugins.installing import MAX_ARCHIVE_BYTES, NotUnpacked, fetch_archive
+from kagura_kernel.plugins import installation
+from kagura_kernel.plugins.installation import MAX_ARCHIVE_BYTES, NotUnpacked, fetch_archive
 
 
 def serve(pages: dict[str, httpx.Response | Exception], asked: list[str]) -> httpx.MockTransport:
@@ -89,7 +89,7 @@ def test_what_the_server_or_the_network_says_is_told():
 
 
 def test_an_archive_that_trickles_in_is_given_up_on(monkeypatch):
-    monkeypatch.setattr(installing, "MAX_SECONDS", -1.0)
+    monkeypatch.setattr(installation, "MAX_SECONDS", -1.0)
     with pytest.raises(NotUnpacked, match="takes longer than"):
         fetch_archive(
             "https://a.example/x.zip", serve({"https://a.example/x.zip": httpx.Response(200, content=b"PK")}, [])

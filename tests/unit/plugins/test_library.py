@@ -12,7 +12,7 @@ from kagura_kernel.journal.plugins import plugin_views
 from kagura_kernel.plugins.content import sign
 from kagura_kernel.plugins.manager import PluginManager
 from kagura_kernel.plugins.signature import make_key
-from kagura_kernel.runs.redacting import Redacting
+from kagura_kernel.runs.redaction import Redacting
 from tests.support.plugin_rig import SOURCE, PluginRig
 from tests.support.redactors import shared_redactor
 

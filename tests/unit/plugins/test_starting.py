@@ -10,8 +10,8 @@ import pytest
 from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.domain.events import EgressDecided
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.plugins.jail.box import JailParts
 from kagura_kernel.plugins.jail.jail import Jail, JailStarter
-from kagura_kernel.plugins.jail.running import JailParts
 from kagura_kernel.plugins.permissions import JailPlan
 from kagura_kernel.plugins.sessions import JailOrder
 from kagura_kernel.testing.box import FakeBackend

@@ -24,7 +24,7 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.changes import LEFT, Contents, Taken
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.runs.changes import MAX_PART_BYTES, MAX_PART_FILES, in_parts
-from kagura_kernel.runs.delegating import child_delta, take_over, to_lay
+from kagura_kernel.runs.delegation import child_delta, take_over, to_lay
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.backend import BoxChange, BoxSpec
 from kagura_kernel.testing.box import FakeBackend, FakeBox

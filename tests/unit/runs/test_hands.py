@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.cockpit.desk import PolicyApprover
+from kagura_kernel.cockpit.approval_desk import PolicyApprover
 from kagura_kernel.domain.approvals import LIMIT, MAX_OPEN, ApprovalKind, ApprovalRequest, Approver, Verdict
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.commands import OutputChunk, OutputListener
@@ -22,11 +22,11 @@ from kagura_kernel.domain.events import ResultShown, ToolCalled, ToolFinished
 from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.runs.asking import _PATIENCE, RecordedApprover
+from kagura_kernel.runs.approvals import _PATIENCE, RecordedApprover
 from kagura_kernel.runs.conversation import MAX_DEPTH, Hands, is_deeper_than
-from kagura_kernel.runs.ending import ending_of
 from kagura_kernel.runs.exchange import Shown
 from kagura_kernel.runs.recorder import Recorder
+from kagura_kernel.runs.run_end import ending_of
 from kagura_kernel.runtime.router import Asker, require_allowed, use_approver
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.clock import FakeClock

@@ -14,10 +14,10 @@ from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Checkpoint, Handoff
 from kagura_kernel.journal.session_registry import LastRun
 from kagura_kernel.memory.store import memory_of
-from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.memory_outcome import SUMMARY, Ended, outcome_of, words_of
 from kagura_kernel.runs.memory_start import memory_in, start_of
 from kagura_kernel.runs.order import RunOrder
+from kagura_kernel.runs.run_end import Ending
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.brain import FakeBrain
 from kagura_kernel.testing.clock import FakeClock

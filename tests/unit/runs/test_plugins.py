@@ -5,7 +5,7 @@ import pytest
 
 from kagura_kernel.kit.definitions.toolsets import LspToolset, McpToolset
 from kagura_kernel.plugins import guest
-from kagura_kernel.plugins.calling import FunctionSpec
+from kagura_kernel.plugins.calls import FunctionSpec
 from kagura_kernel.runs.exchange import ExchangeDirectory, SearchPaths
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.plugins import OpenPlugins, guest_files, open_plugins, place_file, refresh_plugins

@@ -8,7 +8,7 @@ from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BudgetExhausted, NotThisTime
 from kagura_kernel.runs.ledger import Account
 from kagura_kernel.runs.prices import price
-from kagura_kernel.runs.sealing import Models
+from kagura_kernel.runs.sealed_run import Models
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MODEL = "claude-sonnet-4-5"

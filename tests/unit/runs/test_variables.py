@@ -12,8 +12,8 @@ import pytest
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.variables import PackedVariable, is_free_in_a_shell
 from kagura_kernel.jupyter.variables import value_of
-from kagura_kernel.runs.box_runner.crossing import CannotCross, Packed, to_file
-from kagura_kernel.runs.box_runner.packing import pack
+from kagura_kernel.runs.box_runner.pack import pack
+from kagura_kernel.runs.box_runner.wire import CannotCross, Packed, to_file
 from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.variables import collect_outputs, csv_of, make_exchange, shell_word

@@ -14,7 +14,7 @@ from kagura_kernel.sandbox.boot import LATER, MODULES, STUB, GuestConfig, guest_
 from kagura_kernel.sandbox.guest import frames
 
 FOLDER = Path(guest.__file__).parent
-EVERY = (*MODULES, *LATER["listening"], *LATER["resident"])
+EVERY = (*MODULES, *LATER["listeners"], *LATER["resident"])
 
 
 def started(payload: bytes) -> subprocess.CompletedProcess[bytes]:
@@ -69,12 +69,12 @@ def test_each_module_comes_after_those_that_it_needs():
 
 def test_neither_the_guest_nor_its_listeners_import_what_takes_long():
     """Every run waits for both, and one of these takes longer than all of them."""
-    code = STUB.replace("package.main.main(config)", "package.listening\nprint(*sys.modules)")
+    code = STUB.replace("package.main.main(config)", "package.listeners\nprint(*sys.modules)")
     payload = guest_payload(GuestConfig(), same_python=True)
     told = subprocess.run([sys.executable, "-I", "-S", "-c", code], input=payload, capture_output=True, check=True)
 
     imported = set(told.stdout.decode("ascii").split())
-    assert "kagura_guest.listening" in imported
+    assert "kagura_guest.listeners" in imported
     slow = {"collections", "enum", "functools", "ipaddress", "json", "re", "socket", "subprocess", "typing"}
     assert not imported & slow
 
@@ -91,7 +91,7 @@ def test_the_payload_reads_in_every_version():
     assert isinstance(codes, bytes)
     assert magic == boot.MAGIC_NUMBER
     assert [name for name, _ in sources] == list(MODULES)
-    assert [name for name, _ in marshal.loads(later["listening"])[1]] == list(LATER["listening"])
+    assert [name for name, _ in marshal.loads(later["listeners"])[1]] == list(LATER["listeners"])
     assert config["workspace"] == "/workspace"
 
 

@@ -10,7 +10,7 @@ from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.kit.redaction.chance import CODE, drawn
 from kagura_kernel.kit.redaction.names import Says, documented, kind_of, says, secret
 from kagura_kernel.kit.redaction.patterns import Match, Nearby, ungrouped
-from kagura_kernel.kit.redaction.places import Span, line_start
+from kagura_kernel.kit.redaction.spans import Span, line_start
 from kagura_kernel.kit.redaction.values import token
 
 _WORDS = (

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from kagura_kernel.kit.redaction.names import Says, says
 from kagura_kernel.kit.redaction.patterns import Match, Nearby
-from kagura_kernel.kit.redaction.places import Span
 from kagura_kernel.kit.redaction.rules.assignments import MOUNT_OPTIONS
+from kagura_kernel.kit.redaction.spans import Span
 from kagura_kernel.kit.redaction.values import password, token
 
 _VALUE = r"(?:\\?\"([^\"\n]+?)\\?\"|\\?'([^'\n]+?)\\?'|([^\s\"'|;&<>`]+))"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.kit.redaction.patterns import Match, Nearby
-from kagura_kernel.kit.redaction.places import Span, line_start
 from kagura_kernel.kit.redaction.rules.sentences import strong
+from kagura_kernel.kit.redaction.spans import Span, line_start
 from kagura_kernel.kit.redaction.values import classes, crypted, password, placeholder, token
 
 

@@ -9,7 +9,7 @@ from kagura_kernel.kit.redaction.chance import drawn
 from kagura_kernel.kit.redaction.files import decoded
 from kagura_kernel.kit.redaction.names import Says, kind_of, says, secret
 from kagura_kernel.kit.redaction.patterns import Lazy, Match, Nearby
-from kagura_kernel.kit.redaction.places import Span
+from kagura_kernel.kit.redaction.spans import Span
 from kagura_kernel.kit.redaction.values import classes, entropy, password, placeholder, published
 
 _CODES_SAID = Lazy(

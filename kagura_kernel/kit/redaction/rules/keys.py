@@ -11,7 +11,7 @@ from importlib.resources import files
 from itertools import pairwise
 
 from kagura_kernel.kit.redaction.patterns import Lazy
-from kagura_kernel.kit.redaction.places import Span, around, line_start, lines_with
+from kagura_kernel.kit.redaction.spans import Span, around, line_start, lines_with
 from kagura_kernel.kit.redaction.values import chance, entropy, placeholder
 
 KIND = "private-key"

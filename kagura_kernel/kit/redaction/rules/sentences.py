@@ -9,8 +9,8 @@ from kagura_kernel.kit.redaction.chance import SAID, drawn, once, written
 from kagura_kernel.kit.redaction.false_positives import named
 from kagura_kernel.kit.redaction.names import SECRET_KEYS, TESTED, Says, documented, says
 from kagura_kernel.kit.redaction.patterns import Match, Nearby, ungrouped
-from kagura_kernel.kit.redaction.places import Span, foreign_lines
 from kagura_kernel.kit.redaction.rules.assignments import tested
+from kagura_kernel.kit.redaction.spans import Span, foreign_lines
 from kagura_kernel.kit.redaction.values import (
     classes,
     is_fact,

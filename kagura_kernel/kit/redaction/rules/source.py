@@ -12,7 +12,7 @@ from kagura_kernel.kit.redaction.chance import drawn
 from kagura_kernel.kit.redaction.false_positives import CLOSED, within_text
 from kagura_kernel.kit.redaction.names import Says, kind_of, says, secret
 from kagura_kernel.kit.redaction.patterns import Match, Nearby
-from kagura_kernel.kit.redaction.places import Span, line_start
+from kagura_kernel.kit.redaction.spans import Span, line_start
 from kagura_kernel.kit.redaction.values import password, token
 
 KIND = "password"

@@ -14,7 +14,7 @@ from kagura_kernel.kit.redaction.false_positives import named
 from kagura_kernel.kit.redaction.files import decoded
 from kagura_kernel.kit.redaction.names import Says, documented, says
 from kagura_kernel.kit.redaction.patterns import Match, Nearby, shortened
-from kagura_kernel.kit.redaction.places import Span
+from kagura_kernel.kit.redaction.spans import Span
 from kagura_kernel.kit.redaction.values import chance, classes, entropy, password, placeholder, published, token
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"

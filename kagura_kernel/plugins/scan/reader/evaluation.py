@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
-from .folding import NotConstant
+from .constants import NotConstant
 from .names import (
     ANY,
     COMPUTED,

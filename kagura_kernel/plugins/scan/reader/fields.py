@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from .constants import NotConstant
 from .evaluation import Evaluation
-from .folding import NotConstant
 from .known import HOOKS, is_base
 from .names import NO_DOUBT, PUT_TOGETHER, Doubt, Value, Values, is_made_of_text, ref
 from .rules import ATTRIBUTE, CODE, COMPUTED, MITIGATION, NEVER, PATHS, SAFE, SDK, VOUCHING, is_dunder, rule_of

@@ -11,8 +11,8 @@ import sys
 import warnings
 from collections.abc import Mapping
 
-from .calling import Meaning
-from .checking import Checks
+from .call_values import Meaning
+from .checks import Checks
 from .evaluation import Files
 from .fields import check_entry, read_schema
 from .names import Finding

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from .folding import Folder, NotConstant
+from .constants import Folder, NotConstant
 from .scopes import Binding, Walk
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, KAGURA, SANDBOX
-from kagura_kernel.cockpit.lines.helping import cell_help, command_help, help_for, overview, usage_lines
-from kagura_kernel.cockpit.lines.parsing import (
+from kagura_kernel.cockpit.lines.help import cell_help, command_help, help_for, overview, usage_lines
+from kagura_kernel.cockpit.lines.parser import (
     LARGEST_COUNT,
     LARGEST_USD,
     LONGEST_SECONDS,

@@ -12,7 +12,7 @@ from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversati
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import BrainLost
 from kagura_kernel.domain.settings import Settings
-from kagura_kernel.runs.classifying import parse_intent
+from kagura_kernel.runs.message_run import parse_intent
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import PER_ROUND, Ask, FakeBrain, Listen, Step
 from kagura_kernel.testing.chat import FakeChat, Shown

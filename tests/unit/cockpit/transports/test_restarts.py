@@ -8,7 +8,7 @@ import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.transports import conversations as conversations_module
-from kagura_kernel.cockpit.transports.acting import LATER
+from kagura_kernel.cockpit.transports.actions import LATER
 from kagura_kernel.cockpit.transports.conversations import INTERRUPTED, OLDER_COPY, ChatTerms, Conversations
 from kagura_kernel.cockpit.transports.transport import Button, Post, Said
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Verdict

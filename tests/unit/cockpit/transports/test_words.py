@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports.acting import ending, the_one
+from kagura_kernel.cockpit.transports.actions import ending, the_one
 from kagura_kernel.cockpit.transports.conversations import (
     EACH_UNTIL,
     MOST_ROWS,

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kagura_kernel.cockpit import naming
+from kagura_kernel.cockpit import run_names
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.domain.events import ChangesCollected
 from kagura_kernel.domain.grammar import Kind
@@ -18,7 +18,7 @@ from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.completion.names import MOST_FILES, ShellNames, files, variables
-from kagura_kernel.memory.opening import FILE
+from kagura_kernel.memory.location import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from tests.support.sample_run import SampleRun
 
@@ -88,7 +88,7 @@ def test_runs_whose_changes_wait_are_those_to_apply_and_discard(journal, names):
 
 def test_a_cell_is_offered_the_runs_that_can_be_gone_on_with(journal, names, monkeypatch):
     # The live run is another kernel's: with one of its own, `last` would be about those alone.
-    monkeypatch.setattr(naming, "process_owner", lambda: "another")
+    monkeypatch.setattr(run_names, "process_owner", lambda: "another")
     facts = (
         ("run-good", {}, {}),
         ("run-failed", {}, {"status": "failed"}),

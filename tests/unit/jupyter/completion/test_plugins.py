@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kagura_kernel.cockpit.lines.completing import complete, explain
+from kagura_kernel.cockpit.lines.completion import complete, explain
 from kagura_kernel.jupyter.completion import names as plugins
 from kagura_kernel.jupyter.completion.names import ShellNames
 from tests.support.plugin_rig import write_plugin
@@ -99,7 +99,7 @@ def test_a_source_that_cannot_be_read_offers_nothing_and_breaks_nothing(project)
 def test_a_source_is_scanned_once_and_anew_when_it_has_changed(project, monkeypatch):
     assert list(offered("%kagura plugin enable reader li")) == ["limit="]
     with monkeypatch.context() as now:
-        now.setattr("kagura_kernel.plugins.scan.scanning.scan_content", lambda *_: pytest.fail("scanned again"))
+        now.setattr("kagura_kernel.plugins.scan.scanner.scan_content", lambda *_: pytest.fail("scanned again"))
         assert list(offered("%kagura plugin enable reader li")) == ["limit="]
     write_plugin(
         project / "plugins", "reader", source=SOURCE.replace("limit", "line"), permissions={"read": ["{base}"]}

@@ -312,8 +312,8 @@ async def test_a_form_that_ends_with_the_input_enables_nothing(cell, fields, typ
 
 
 async def test_a_silent_auditor_is_asked_about_by_line(cell, types, capsys, monkeypatch):
-    monkeypatch.setattr("kagura_kernel.runs.auditing.SILENCE_SECONDS", 0.2)
-    monkeypatch.setattr("kagura_kernel.runs.auditing.SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr("kagura_kernel.runs.audit_run.SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr("kagura_kernel.runs.audit_run.SILENCE_SECONDS", 0.2)
     here = cell(Hang(), report())
     typist = types("x", "static")
     await here.audit(surface=Surface.CONSOLE)

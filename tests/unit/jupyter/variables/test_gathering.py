@@ -9,7 +9,7 @@ from kagura_kernel.domain.errors import UsageError, VariableMissing, VariableRef
 from kagura_kernel.domain.grammar import InputRequest
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.jupyter.variables import bring_back, inputs_of, path_from_box, path_in_box, value_of
-from kagura_kernel.runs.box_runner.crossing import CannotCross
+from kagura_kernel.runs.box_runner.wire import CannotCross
 
 ROOM = 2**20
 

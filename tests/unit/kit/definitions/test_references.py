@@ -6,7 +6,7 @@ import pytest
 
 from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, AgentUnavailable
 from kagura_kernel.kit.definitions.definition import parse_definition
-from kagura_kernel.kit.definitions.fetching import Fetcher
+from kagura_kernel.kit.definitions.fetcher import Fetcher
 from kagura_kernel.kit.definitions.oci import parse_oci, sha256
 from kagura_kernel.kit.definitions.references import AgentPlaces, known_agents, resolve_agent
 from tests.support.registry_server import TOKEN, Page, RegistryServer

@@ -3,7 +3,7 @@
 import pytest
 
 from kagura_kernel.kit.redaction.files import encoding_of
-from kagura_kernel.kit.redaction.places import Finding
+from kagura_kernel.kit.redaction.spans import Finding
 from tests.support.redactors import shared_redactor
 
 WORD = "Kd83!jskQ2"

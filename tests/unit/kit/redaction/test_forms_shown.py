@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, strategies as st
 
 from kagura_kernel.domain.kit import MARKER
-from kagura_kernel.kit.redaction.places import Span
+from kagura_kernel.kit.redaction.spans import Span
 from kagura_kernel.kit.redaction.visible import as_shown, without_prefixes
 from tests.support.effort import examples
 from tests.support.redaction_corpus import LOOK_ALIKES, SECRETS

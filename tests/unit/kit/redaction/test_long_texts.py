@@ -14,9 +14,9 @@ import pytest
 from kagura_kernel.domain.errors import RedactionUnavailable
 from kagura_kernel.kit.redaction import engine
 from kagura_kernel.kit.redaction.patterns import BETWEEN, Lazy, Nearby, Text
-from kagura_kernel.kit.redaction.places import Span
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.kit.redaction.rules import assignments, keys
+from kagura_kernel.kit.redaction.spans import Span
 from tests.bench.redacting import LETTERS, hostile_texts
 from tests.support.redactors import shared_redactor
 

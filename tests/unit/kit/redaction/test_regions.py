@@ -4,7 +4,7 @@ import pytest
 
 from kagura_kernel.kit.redaction.engine import json_documents
 from kagura_kernel.kit.redaction.patterns import Text
-from kagura_kernel.kit.redaction.places import leaves_something, said_places, said_regions, says_something, windows
+from kagura_kernel.kit.redaction.spans import leaves_something, said_places, said_regions, says_something, windows
 
 QUIET = b"nothing to be seen on this line\n"
 LOUD = b"the password is not here\n"

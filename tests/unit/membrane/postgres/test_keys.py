@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kagura_kernel.membrane.postgres.opening import Keys
+from kagura_kernel.membrane.postgres.port import Keys
 from kagura_kernel.membrane.postgres.wire import Key
 
 

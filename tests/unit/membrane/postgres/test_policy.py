@@ -6,7 +6,7 @@ import pytest
 
 from kagura_kernel.membrane.egress.hosts import Target
 from kagura_kernel.membrane.egress.policy import EgressVerdict
-from kagura_kernel.membrane.postgres.opening import ServicePolicy
+from kagura_kernel.membrane.postgres.port import ServicePolicy
 
 PLACE = Target("db.example", 5432)
 

@@ -18,7 +18,7 @@ from kagura_kernel.domain.plugins import (
     Severity,
 )
 from kagura_kernel.plugins.audit import audit_prompt, deep_audit, static_audit
-from kagura_kernel.plugins.scan.scanning import ScanResult
+from kagura_kernel.plugins.scan.scanner import ScanResult
 from tests.support.auditor import report
 from tests.support.sample_plugin import READS_ENVIRONMENT, SAMPLE_SOURCE, sample_plugin
 

@@ -14,7 +14,7 @@ from kagura_kernel.plugins.configuration import Schema, complete, questions, rea
 from kagura_kernel.plugins.content import PluginContent
 from kagura_kernel.plugins.manifest import load_found
 from kagura_kernel.plugins.permissions import check_declared
-from kagura_kernel.plugins.scan.scanning import scan_content, scan_path
+from kagura_kernel.plugins.scan.scanner import scan_content, scan_path
 from kagura_kernel.plugins.sdk import PluginFault, database, https, reading, writing
 from tests.support.included_plugins import (
     INCLUDED,

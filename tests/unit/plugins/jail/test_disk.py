@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kagura_kernel.plugins.jail.running import until_full, why_full
+from kagura_kernel.plugins.jail.box import until_full, why_full
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kagura_kernel.plugins.jail.running import BURST, RATE, JailLog
+from kagura_kernel.plugins.jail.box import BURST, RATE, JailLog
 from kagura_kernel.testing.clock import FakeClock
 
 

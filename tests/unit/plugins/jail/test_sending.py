@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from kagura_kernel.plugins.framing import HEADER, FrameError, decode
-from kagura_kernel.plugins.jail.running import MODULES, STUB, JailLimits, hello, jailer_argv, jailer_payload
+from kagura_kernel.plugins.frames import HEADER, FrameError, decode
+from kagura_kernel.plugins.jail.box import MODULES, STUB, JailLimits, hello, jailer_argv, jailer_payload
 from kagura_kernel.plugins.jailer import MAX_HELLO
 from tests.support.jails import small_content
 

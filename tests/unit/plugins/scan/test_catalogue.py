@@ -11,7 +11,7 @@ import pytest
 import kagura_kernel.plugins as package
 from kagura_kernel.plugins.scan.reader import rules
 from kagura_kernel.plugins.scan.reader.main import Plugin
-from kagura_kernel.plugins.scan.scanning import RULES
+from kagura_kernel.plugins.scan.scanner import RULES
 
 ROOT = Path(package.__file__).resolve().parent
 PAGE = (ROOT.parents[1] / "docs" / "plugin-rules.md").read_text("utf-8")

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import pandas as pds
 
 from kagura_kernel.runs.box_runner import frames, plain
-from kagura_kernel.runs.box_runner.crossing import CannotCross, Packed
+from kagura_kernel.runs.box_runner.wire import CannotCross, Packed
 from kagura_kernel.runs.checks.arrow import check_stream
 
 ROOM = 2**24

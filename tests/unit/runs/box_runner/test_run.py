@@ -239,7 +239,7 @@ def test_a_box_without_the_package_says_which_and_what_to_do(rig):
 
 
 def test_modules_of_the_project_that_are_called_like_ours_change_nothing(rig):
-    for name in ("json", "packing", "kagura_box_runner", "pathlib", "dataclasses"):
+    for name in ("json", "pack", "kagura_box_runner", "pathlib", "dataclasses"):
         (rig.root / f"{name}.py").write_text("raise RuntimeError('planted')")
     ended = rig.run("print(1)\n2", outputs="")
     assert (ended.code, ended.out, ended.err) == (0, "1\n2\n", "")

@@ -12,8 +12,8 @@ from kagura_kernel.domain.errors import VariableRefused
 from kagura_kernel.domain.variables import PackedVariable
 from kagura_kernel.jupyter.variables import value_of
 from kagura_kernel.runs.box_runner import frames
-from kagura_kernel.runs.box_runner.crossing import CannotCross
-from kagura_kernel.runs.box_runner.packing import pack_array
+from kagura_kernel.runs.box_runner.pack import pack_array
+from kagura_kernel.runs.box_runner.wire import CannotCross
 from kagura_kernel.runs.checks.array import check_array
 from kagura_kernel.runs.checks.arrow import check_stream
 from tests.support.effort import examples

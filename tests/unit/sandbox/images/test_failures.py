@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.sandbox.images.building import failure_of
+from kagura_kernel.sandbox.images.build import failure_of
 
 
 @pytest.mark.parametrize(

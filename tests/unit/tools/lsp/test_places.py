@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from kagura_kernel.tools.lsp_client import NoSuchPlace, Place, path_of, place_of, position, shown_place, uri_of
-from kagura_kernel.tools.toolsets.cutting import Breach
+from kagura_kernel.tools.toolsets.foreign_tools import Breach
 
 TEXT = "𝐱 = area(𝐱, self.area)\nprint(area_of)\n"
 

@@ -19,7 +19,7 @@ from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.tools.lsp_client import DIAGNOSTIC_SECONDS, LspClient
 from kagura_kernel.tools.lsp_tools import lsp_tools
 from kagura_kernel.tools.toolbox import Toolbox
-from kagura_kernel.tools.toolsets.cutting import ToolsetLimits
+from kagura_kernel.tools.toolsets.foreign_tools import ToolsetLimits
 
 JEDI = str(Path(sys.executable).parent / "jedi-language-server")
 SHAPES = b"def area(width: int) -> int:\n    '''The area of a square.'''\n    return width * width\n"

@@ -18,7 +18,7 @@ from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.tools.mcp_client import McpClient
 from kagura_kernel.tools.toolsets import boxed
-from kagura_kernel.tools.toolsets.cutting import ToolsetLimits
+from kagura_kernel.tools.toolsets.foreign_tools import ToolsetLimits
 from tests.support.toy_mcp import toy_server
 
 Make = Callable[..., McpClient]

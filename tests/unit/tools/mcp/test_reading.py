@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from kagura_kernel.tools.mcp_client import McpTool, OfferedTool, read_beginning, read_page, read_result, read_tool
 from kagura_kernel.tools.toolbox import CallContext
-from kagura_kernel.tools.toolsets.cutting import Breach, SchemaRefused, ToolQuestions, ToolsetLimits
+from kagura_kernel.tools.toolsets.foreign_tools import Breach, SchemaRefused, ToolQuestions, ToolsetLimits
 from tests.support.gallery import png
 
 LIMITS = ToolsetLimits()

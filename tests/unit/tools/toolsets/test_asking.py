@@ -9,7 +9,7 @@ from kagura_kernel.domain.errors import ApprovalDenied, ApprovalRequired
 from kagura_kernel.runtime.router import Asker, use_approver
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.tools.toolsets.cutting import THIS_CALL, THIS_RUN, ToolQuestions
+from kagura_kernel.tools.toolsets.foreign_tools import THIS_CALL, THIS_RUN, ToolQuestions
 
 
 def questions(*patterns: str, remote: bool = False) -> ToolQuestions:

@@ -6,7 +6,7 @@ import re
 
 from hypothesis import given, strategies as st
 
-from kagura_kernel.tools.toolsets.cutting import LONGEST, tool_name
+from kagura_kernel.tools.toolsets.foreign_tools import LONGEST, tool_name
 
 
 def test_a_name_is_the_toolset_and_the_tool():

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.tools.toolsets.cutting import Breach, Lines, ToolsetLimits
+from kagura_kernel.tools.toolsets.foreign_tools import Breach, Lines, ToolsetLimits
 from kagura_kernel.tools.toolsets.server import Failed, Gone, Peer, Unanswered
 
 SAID = st.recursive(

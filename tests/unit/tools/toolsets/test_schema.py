@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from hypothesis import given, strategies as st
 
-from kagura_kernel.tools.toolsets.cutting import MAX_NODES, MAX_TEXT, SchemaRefused, clean_schema
+from kagura_kernel.tools.toolsets.foreign_tools import MAX_NODES, MAX_TEXT, SchemaRefused, clean_schema
 
 MOST = 32 * 1024
 KEYS = [
