@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kagura_kernel.assembly.places import project_checker, redactor_of
 from kagura_kernel.assembly.settings import load_settings
 from kagura_kernel.cockpit.agents import ResolveAgent
-from kagura_kernel.cockpit.kits import KitDesk, KitSurroundings
+from kagura_kernel.cockpit.kits import KitDesk, KitServices
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.place import data_home
@@ -29,7 +29,7 @@ def make_kits(environ: Mapping[str, str], settings: Settings | None = None, *, c
     """
     home = data_home(environ)
     return KitDesk(
-        KitSurroundings(
+        KitServices(
             settings=load_settings(environ) if settings is None else settings,
             environ=environ,
             home=home,
@@ -42,7 +42,7 @@ def make_kits(environ: Mapping[str, str], settings: Settings | None = None, *, c
 
 def kit_parts(desk: KitDesk) -> KitParts:
     """What runs stage kits with."""
-    return KitParts(desk.folder, desk.surroundings, desk.find_hosts)
+    return KitParts(desk.folder, desk.kit_places, desk.find_hosts)
 
 
 def resolve_for(desk: KitDesk) -> ResolveAgent:

@@ -144,7 +144,7 @@ def memory_desk(environ: Mapping[str, str]) -> Iterator[MemoryDesk]:
     Raises:
         ConfigurationError: the settings are wrong.
     """
-    from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
+    from kagura_kernel.cockpit.memory import MemoryDesk, MemoryServices
 
     settings, home, clock = read_settings(environ), data_home(environ), SystemClock()
     memory = LazyMemory(environ, settings, home, clock)
@@ -159,4 +159,4 @@ def memory_desk(environ: Mapping[str, str]) -> Iterator[MemoryDesk]:
             stack.callback(opened.close)
             return opened
 
-        yield MemoryDesk(MemorySurroundings(memory, journal, clock, home, redactor=redactor_of(home)))
+        yield MemoryDesk(MemoryServices(memory, journal, clock, home, redactor=redactor_of(home)))

@@ -1,6 +1,6 @@
 """The Claude brain: the Claude Agent SDK and its program, with every built-in tool off.
 
-The program runs on the host and thinks; it has no hands. It is offered our tools and nothing else, reads nobody's
+The program runs on the host and thinks; it acts on nothing. It is offered our tools and nothing else, reads nobody's
 settings, gets an empty directory to stand in, and of the environment only what signs it in (see `claude_auth`).
 """
 

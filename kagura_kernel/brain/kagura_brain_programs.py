@@ -1,4 +1,4 @@
-"""The coding agents behind the package kagura-brain, without their hands.
+"""The coding agents behind the package kagura-brain, without their own tools.
 
 The package starts `claude` and `codex` with whatever tools and settings they have. So what it finds under these names
 is a small program of ours, which starts the real one with every tool of its own off, nobody's settings read, and

@@ -19,7 +19,7 @@ from kagura_kernel.cockpit.feeds import Feed, LiveFeed, Tails
 from kagura_kernel.cockpit.handles import RunHandle, Sessions
 from kagura_kernel.cockpit.lease_sweep import Sweep, Sweeping
 from kagura_kernel.cockpit.locked_settings import Quotas
-from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
+from kagura_kernel.cockpit.memory import MemoryDesk, MemoryServices
 from kagura_kernel.cockpit.message_brain import Message, classifying_order
 from kagura_kernel.cockpit.orders import Choices, check_name, login_name, order_for, session_name
 from kagura_kernel.cockpit.records import Board, LeaseView, Records, held_elsewhere, lease_views, take_back, where_held
@@ -162,11 +162,11 @@ class Cockpit:
         """Everything about plugins; made and imported on first use, from any thread: most runs need nothing of it."""
         with self._making_plugins:
             if self._plugins is None:
-                from kagura_kernel.cockpit.plugin_audit import PluginSurroundings
+                from kagura_kernel.cockpit.plugin_audit import PluginServices
                 from kagura_kernel.cockpit.plugins import PluginDesk
 
                 self._plugins = PluginDesk(
-                    PluginSurroundings(
+                    PluginServices(
                         manager=self._access.manager,
                         engine=self._engine,
                         desk=self._desk,
@@ -202,7 +202,7 @@ class Cockpit:
         if parts.memory is None:
             raise errors.NotThisTime("There is no memory here: this program was put together without one.")
         return MemoryDesk(
-            MemorySurroundings(
+            MemoryServices(
                 memory=parts.memory,
                 journal=lambda: parts.journal,
                 clock=parts.clock,

@@ -27,7 +27,7 @@ from kagura_kernel.kit.definitions.references import add_ready, known_agents, re
 from kagura_kernel.kit.packages.hosts import ToolHosts, tool_hosts
 from kagura_kernel.kit.packages.registry import load_registry, sources_of
 from kagura_kernel.kit.staging.plan import plan_kit
-from kagura_kernel.kit.staging.planned import surroundings_of
+from kagura_kernel.kit.staging.planned import kit_places
 from kagura_kernel.kit.staging.stage import build_kit
 from kagura_kernel.kit.staging.versions import MANIFEST
 from kagura_kernel.membrane.egress.hosts import ASK, HTTPS, NONE, parse_target
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.redactor import Redactor
     from kagura_kernel.kit.redaction.spans import RedactedFile
     from kagura_kernel.kit.staging.plan import KitPlan
-    from kagura_kernel.kit.staging.planned import Surroundings
+    from kagura_kernel.kit.staging.planned import KitPlaces
     from kagura_kernel.kit.staging.stage import StagedText
 
 
@@ -118,7 +118,7 @@ _ORIGINS = {"own": "yours", "built-in": "the package"}
 
 
 @dataclass(frozen=True, slots=True)
-class KitSurroundings:
+class KitServices:
     """What kits are found and staged with; `assembly` makes it."""
 
     settings: Settings  # The user's
@@ -190,7 +190,7 @@ def _absolute(setting: str, text: str) -> Path:
 class KitDesk:
     """Everything that a person can ask about agents and kits, from any thread. Methods block."""
 
-    def __init__(self, around: KitSurroundings) -> None:
+    def __init__(self, around: KitServices) -> None:
         self._around = around
 
     @property
@@ -231,14 +231,14 @@ class KitDesk:
         redactor = self._around.redactor()
         return resolve_agent(reference or self._around.settings.agent, self._places(), redactor=redactor)
 
-    def surroundings(self, project: Path) -> Surroundings:
+    def kit_places(self, project: Path) -> KitPlaces:
         """The places of the host that the kits of a project are made from."""
         environ = self._around.environ
         home = Path(environ["HOME"]) if environ.get("HOME") else None
         if named := self._around.settings.skills_home:
             home = _absolute("skills_home", named)
         # What lies beside a file of settings that was named (`KAGURA_CONFIG`) was not put there for agents.
-        return surroundings_of(project, home=home, cwd=working_directory())
+        return kit_places(project, home=home, cwd=working_directory())
 
     def plan(self, reference: str | None = None, project: Path | None = None) -> AgentPlan:
         """What a run of it would be given, why, and from where; nothing is staged.
@@ -370,7 +370,7 @@ class KitDesk:
         return NamedAgent(name, _ORIGINS.get(agent.kind, agent.kind), agent.definition.description)
 
     def _planned(self, agent: ResolvedAgent, project: Path) -> KitPlan:
-        return plan_kit(agent, self.surroundings(project), self._around.redactor())
+        return plan_kit(agent, self.kit_places(project), self._around.redactor())
 
     def _places(self) -> AgentPlaces:
         return usual_places(self._around.environ, working_directory())

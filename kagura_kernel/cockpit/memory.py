@@ -210,7 +210,7 @@ Act = Literal["promote", "demote", "pin", "unpin", "forget", "restore"]
 
 
 @dataclass(frozen=True, slots=True)
-class MemorySurroundings:
+class MemoryServices:
     """What memories are handled with; `assembly` makes it."""
 
     memory: Callable[[], MemoryStore]  # Opens the memory, or gives the one that is open
@@ -228,7 +228,7 @@ class MemoryDesk:
     have. Those that change something raise `JournalError` when the journal says no; then nothing was changed.
     """
 
-    def __init__(self, around: MemorySurroundings) -> None:
+    def __init__(self, around: MemoryServices) -> None:
         self._around = around
 
     @property

@@ -29,7 +29,7 @@ _DECIDE = frozenset({"approve", "deny"})
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SessionState:
     """How a session stands when a message comes."""
 
     running: str = ""  # The run that goes on; empty for none
@@ -124,7 +124,7 @@ def waits_for_nobody(text: str) -> bool:
     return said.casefold().rstrip(".!") in YES | NO | STATUS | STOP
 
 
-def understand(text: str, standing: Standing, *, prose: bool = False) -> Meaning:
+def understand(text: str, standing: SessionState, *, prose: bool = False) -> Meaning:
     """What a message asks for.
 
     Args:
@@ -148,14 +148,14 @@ def understand(text: str, standing: Standing, *, prose: bool = False) -> Meaning
     return (prose and _open(said, word, standing)) or _answer(said, word, standing) or _task(said, word, standing)
 
 
-def _open(said: str, word: str, standing: Standing) -> Ambiguous | None:
+def _open(said: str, word: str, standing: SessionState) -> Ambiguous | None:
     if not standing.running or not _is_open(said, word, standing):
         return None
     questions = tuple(one for one in standing.waiting if one.kind is ApprovalKind.QUESTION)
     return Ambiguous(said, standing.running, questions)
 
 
-def _is_open(said: str, word: str, standing: Standing) -> bool:
+def _is_open(said: str, word: str, standing: SessionState) -> bool:
     """Whether something waits, and only the prose of a text could say whether it is meant for that."""
     questions = [one for one in standing.waiting if one.kind is ApprovalKind.QUESTION]
     if word in YES | NO | GO_ON or not standing.waiting:
@@ -190,7 +190,7 @@ def _verb(said: str) -> str:
     return verb if not rest or get_close_matches(verb, COMMANDS, n=1) else ""
 
 
-def _answer(said: str, word: str, standing: Standing) -> AnswerSaid | Unclear | None:
+def _answer(said: str, word: str, standing: SessionState) -> AnswerSaid | Unclear | None:
     """What answers an approval; None where nothing waits for such a text."""
     questions = [one for one in standing.waiting if one.kind is ApprovalKind.QUESTION]
     if word in YES | NO and not (questions and len(questions) == len(standing.waiting)):
@@ -206,7 +206,7 @@ def _answer(said: str, word: str, standing: Standing) -> AnswerSaid | Unclear | 
     return Unclear(said, "asked later", later) if later else None
 
 
-def _power(said: str, standing: Standing, *, allow: bool) -> AnswerSaid | Unclear:
+def _power(said: str, standing: SessionState, *, allow: bool) -> AnswerSaid | Unclear:
     """What a yes or a no is about that gives power: the only one that waits and was seen, and never a guess."""
     waiting = [one for one in standing.waiting if one.kind is not ApprovalKind.QUESTION]
     questions = [one for one in standing.waiting if one.kind is ApprovalKind.QUESTION]
@@ -222,7 +222,7 @@ def _power(said: str, standing: Standing, *, allow: bool) -> AnswerSaid | Unclea
     return Unclear(said, "asked later", later) if later else Unclear(said, "nothing waits")
 
 
-def _task(said: str, word: str, standing: Standing) -> TaskSaid | SentenceSaid | Unclear:
+def _task(said: str, word: str, standing: SessionState) -> TaskSaid | SentenceSaid | Unclear:
     if standing.running and word in GO_ON:
         return Unclear(said, "while it runs", (standing.running,))
     if standing.running:

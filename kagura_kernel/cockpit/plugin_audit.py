@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PluginSurroundings:
+class PluginServices:
     """What handling plugins needs of the cockpit."""
 
     manager: Callable[[], PluginManager]  # The process's plugins, made when they are first needed
@@ -99,7 +99,7 @@ def _usual_model(brain: BrainProvider | None, choices: Choices) -> str:
 
 
 async def run_audit(
-    around: PluginSurroundings,
+    around: PluginServices,
     intent: AuditPlugin,
     talk: plugin_talk.PluginTalk,
     auditor: Auditor,
@@ -209,7 +209,7 @@ def _ended_as(run: AuditRun) -> str:
 class Enabling:
     """One enabling; belongs to the engine's loop."""
 
-    around: PluginSurroundings  # What it needs of the cockpit
+    around: PluginServices  # What it needs of the cockpit
     intent: EnablePlugin  # What was asked for
     talk: plugin_talk.PluginTalk  # Where its steps are told
     examined: Examined  # The bytes that it is about
@@ -413,7 +413,7 @@ class Reloading:
         enable: Begins an enabling.
     """
 
-    def __init__(self, around: PluginSurroundings, enable: Callable[[EnablePlugin], PluginTalk]) -> None:
+    def __init__(self, around: PluginServices, enable: Callable[[EnablePlugin], PluginTalk]) -> None:
         self._around = around
         self._enable = enable
         self._intents: dict[tuple[str, str], EnablePlugin] = {}

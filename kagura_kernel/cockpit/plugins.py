@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kagura_kernel.cockpit.plugin_audit import (
     Auditor,
     Enabling,
-    PluginSurroundings,
+    PluginServices,
     Reloading,
     auditor_for,
     run_audit,
@@ -60,7 +60,7 @@ T = TypeVar("T")
 class PluginDesk:
     """Everything that can be done with plugins, from any thread; nothing here waits for a person."""
 
-    def __init__(self, around: PluginSurroundings) -> None:
+    def __init__(self, around: PluginServices) -> None:
         self._around = around
         # The person's own plugins, and the authors whom they trust
         self.shelf = PluginShelf(around.manager, around.home)

@@ -17,7 +17,7 @@ from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal import views
 from kagura_kernel.journal.rows import RunRow, StoredEvent
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.trust import Standing, TrustHistory
+from kagura_kernel.journal.trust import TrustHistory, TrustRecord
 from kagura_kernel.patterns.trust import (
     BY_NAME,
     Point,
@@ -215,7 +215,7 @@ class TrustDesk:
         self._journal.append(TrustChanged.model_validate({**facts, "signal": "human", "by": by, "via": via, **more}))
 
 
-def _failed_since(standing: Standing | None, began: datetime) -> bool:
+def _failed_since(standing: TrustRecord | None, began: datetime) -> bool:
     return standing is not None and standing.failure is not None and standing.failure.at >= began
 
 

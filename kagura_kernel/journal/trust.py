@@ -50,7 +50,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TrustRecord:
     """How far a category has come."""
 
     category: str  # Its name
@@ -95,7 +95,7 @@ class Standing:
 class TrustFold:
     """What the rows so far add up to; no I/O."""
 
-    standings: dict[str, Standing] = field(default_factory=dict)  # By category
+    standings: dict[str, TrustRecord] = field(default_factory=dict)  # By category
     _latest: datetime | None = None
 
     def take(self, event: TrustChanged) -> None:
@@ -105,10 +105,10 @@ class TrustFold:
         # A person who takes a power back starts its evidence over, also after a clock that was years ahead.
         anew = event.change == "demoted" and not event.run_id
         self._latest = event.at if anew else max(event.at, self._latest or event.at)
-        standing = self.standings.get(event.category) or Standing(event.category)
+        standing = self.standings.get(event.category) or TrustRecord(event.category)
         self.standings[event.category] = self._changed(standing, event, self._latest)
 
-    def _changed(self, standing: Standing, event: TrustChanged, latest: datetime) -> Standing:
+    def _changed(self, standing: TrustRecord, event: TrustChanged, latest: datetime) -> TrustRecord:
         after = standing
         match event.change:
             case "succeeded":
@@ -134,7 +134,7 @@ class TrustFold:
             self.standings[category] = replace(standing, successes=successes)
 
 
-def _with_success(standing: Standing, event: TrustChanged, latest: datetime) -> Standing:
+def _with_success(standing: TrustRecord, event: TrustChanged, latest: datetime) -> TrustRecord:
     if event.signal not in SIGNALS or not event.task:
         return standing
     standing = replace(standing, names=standing.names.union(event.names))
@@ -144,10 +144,10 @@ def _with_success(standing: Standing, event: TrustChanged, latest: datetime) -> 
     return replace(standing, successes=(*standing.successes, one))
 
 
-def _set_back(standing: Standing, event: TrustChanged, latest: datetime) -> Standing:
+def _set_back(standing: TrustRecord, event: TrustChanged, latest: datetime) -> TrustRecord:
     earned = standing.graduated or standing.proposed_at is not None
     lost = earned or event.change == "demoted"
-    return Standing(
+    return TrustRecord(
         standing.category,
         failure=Failure(event.run_id, event.at, latest, event.why),
         asked_at=standing.asked_at,
@@ -169,7 +169,7 @@ class TrustHistory:
         self._held: dict[str, int] = {}
         self._held_seq = 0
 
-    def look(self) -> Mapping[str, Standing]:
+    def look(self) -> Mapping[str, TrustRecord]:
         """How categories stand, by name; one of which nothing is known is not there.
 
         Raises:

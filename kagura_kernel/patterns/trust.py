@@ -34,7 +34,7 @@ from kagura_kernel.domain.events import TrustChanged
 from kagura_kernel.domain.identity import new_approval_id
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.patterns import TrustTerms
-from kagura_kernel.journal.trust import Standing, TrustFold
+from kagura_kernel.journal.trust import TrustFold, TrustRecord
 from kagura_kernel.runtime.routing import base_command, split_line
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
@@ -293,7 +293,7 @@ class Report:
 
     category: Category
     state: State  # By one word
-    standing: Standing  # What the journal says
+    standing: TrustRecord  # What the journal says
     days: float  # Over how many days the successes are spread
     missing: tuple[str, ...]  # What is lacking before it may be proposed, a clause each; empty when nothing is
 
@@ -309,14 +309,14 @@ class Point:
     run_id: str  # In which run; empty for a person's word
 
 
-def report(category: Category, standing: Standing | None, terms: TrustTerms, now: datetime) -> Report:
+def report(category: Category, standing: TrustRecord | None, terms: TrustTerms, now: datetime) -> Report:
     """How a category stands."""
-    found = standing or Standing(category.name)
+    found = standing or TrustRecord(category.name)
     days = found.spread(now) / timedelta(days=1)
     return Report(category, state_of(category, found), found, days, missing(category, found, terms, now))
 
 
-def reports(standings: Mapping[str, Standing], terms: TrustTerms, now: datetime) -> list[Report]:
+def reports(standings: Mapping[str, TrustRecord], terms: TrustTerms, now: datetime) -> list[Report]:
     """How all of them stand, in the order of the policy."""
     return [report(category, standings.get(category.name), terms, now) for category in CATEGORIES]
 
@@ -328,7 +328,7 @@ def lacking(found: Report) -> str:
     return "; ".join(found.missing) or f"your word: `%kagura graduation grant {found.category.name}`"
 
 
-def state_of(category: Category, standing: Standing) -> State:
+def state_of(category: Category, standing: TrustRecord) -> State:
     """One word for how it stands."""
     if standing.graduated and category.graduates:
         return "graduated"
@@ -340,7 +340,7 @@ def state_of(category: Category, standing: Standing) -> State:
     return "included" if category.included else "locked"
 
 
-def is_locked(name: str, standings: Mapping[str, Standing]) -> bool:
+def is_locked(name: str, standings: Mapping[str, TrustRecord]) -> bool:
     """Whether it is asked about every single time, so that no answer holds for longer than a run."""
     standing = standings.get(name)
     if standing is None:
@@ -348,13 +348,13 @@ def is_locked(name: str, standings: Mapping[str, Standing]) -> bool:
     return not is_graduated(name, standings) and (standing.demoted or not BY_NAME[name].included)
 
 
-def is_graduated(name: str, standings: Mapping[str, Standing]) -> bool:
+def is_graduated(name: str, standings: Mapping[str, TrustRecord]) -> bool:
     """Whether its grant answers."""
     standing = standings.get(name)
     return standing is not None and standing.graduated and BY_NAME[name].graduates
 
 
-def missing(category: Category, standing: Standing, terms: TrustTerms, now: datetime) -> tuple[str, ...]:
+def missing(category: Category, standing: TrustRecord, terms: TrustTerms, now: datetime) -> tuple[str, ...]:
     """What is lacking before it may be proposed, a clause each."""
     if not category.graduates:
         return ("it never graduates",)
@@ -374,7 +374,7 @@ def missing(category: Category, standing: Standing, terms: TrustTerms, now: date
     return tuple(lacks)
 
 
-def may_propose(category: Category, standing: Standing, terms: TrustTerms, now: datetime) -> bool:
+def may_propose(category: Category, standing: TrustRecord, terms: TrustTerms, now: datetime) -> bool:
     """Whether a person is to be asked now: all rules hold, and they were not asked lately."""
     if standing.graduated or missing(category, standing, terms, now):
         return False
@@ -384,7 +384,7 @@ def may_propose(category: Category, standing: Standing, terms: TrustTerms, now: 
     return newer and now - standing.asked_at >= timedelta(days=terms.days)
 
 
-def may_grant(category: Category, standing: Standing, terms: TrustTerms, now: datetime) -> bool:
+def may_grant(category: Category, standing: TrustRecord, terms: TrustTerms, now: datetime) -> bool:
     """Whether a person may say yes now: all rules hold, whether it was proposed or not."""
     return not standing.graduated and not missing(category, standing, terms, now)
 
@@ -413,7 +413,7 @@ def is_persons(decision: Decision) -> bool:
     return decided and decision.by not in _NOBODY and decision.via not in _NOBODY
 
 
-def evidence_lines(standing: Standing) -> Sequence[str]:
+def evidence_lines(standing: TrustRecord) -> Sequence[str]:
     """The successes, a line each: when, how it is known, and in which run."""
     how = {
         "exit-code": "the command ended with 0",
@@ -423,7 +423,7 @@ def evidence_lines(standing: Standing) -> Sequence[str]:
     return [f"{one.at:%Y-%m-%d}  {one.run_id}  {how[one.signal]}" for one in standing.successes]
 
 
-def names_words(standing: Standing) -> str:
+def names_words(standing: TrustRecord) -> str:
     """To whom alone it would go, as the end of a sentence; empty where its deeds name nobody."""
     names = sorted(standing.names)
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
@@ -449,7 +449,9 @@ _STILL_ASKED = (
 )
 
 
-def proposal(category: Category, standing: Standing, now: datetime, *, run_id: str, session_id: str) -> ApprovalRequest:
+def proposal(
+    category: Category, standing: TrustRecord, now: datetime, *, run_id: str, session_id: str
+) -> ApprovalRequest:
     """The question."""
     return ApprovalRequest(
         id=new_approval_id(),
@@ -470,7 +472,7 @@ def proposal(category: Category, standing: Standing, now: datetime, *, run_id: s
     )
 
 
-def proposal_text(category: Category, standing: Standing, now: datetime) -> str:
+def proposal_text(category: Category, standing: TrustRecord, now: datetime) -> str:
     """What speaks for it, what would not be asked any more, what still would, and how to take it back."""
     days = standing.spread(now) / timedelta(days=1)
     runs = f"{len(standing.successes)} runs with {standing.tasks} different tasks over {days:.3g} days, and no failure"

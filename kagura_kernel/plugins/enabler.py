@@ -27,7 +27,7 @@ from kagura_kernel.plugins.sessions import (
     JailedPlugin,
     JailOrder,
     PluginSessions,
-    Standing,
+    SessionPlugin,
     Step,
     Teller,
     after,
@@ -250,7 +250,7 @@ class Enabler:
 
     async def _checked(
         self, session_id: str, examined: Examined, meant: str, values: Mapping[str, Value], project: Path
-    ) -> tuple[Standing, JailPlan]:
+    ) -> tuple[SessionPlugin, JailPlan]:
         check_bytes(examined.found.content, meant)
         if await asyncio.to_thread(self._library.hash_now, examined.found) != meant:
             raise PluginChangedSince(examined.name, "looked at")
@@ -258,10 +258,10 @@ class Enabler:
         configured, plan = self.plan(examined, values, project)
         kept = MappingProxyType(dict(values))
         config = MappingProxyType(shown(configured.values))
-        return Standing(PluginState.CONFIGURED, meant, kept, config, plan.permissions), plan
+        return SessionPlugin(PluginState.CONFIGURED, meant, kept, config, plan.permissions), plan
 
     async def _enter(
-        self, session_id: str, plugin: JailedPlugin, standing: Standing, *, by: str, via: str, anew: bool
+        self, session_id: str, plugin: JailedPlugin, standing: SessionPlugin, *, by: str, via: str, anew: bool
     ) -> None:
         """Have it enabled, and end the one that was so far; nothing is awaited between being told and being done."""
         enabled = replace(standing, state=after(standing.state, "enable"))
@@ -309,7 +309,7 @@ class Enabler:
         ground = Ground(project, self._parts.person, self._parts.private)
         return configured, plan_jail(declared, examined.schema, configured.values, ground, plugin=name)
 
-    async def _open(self, session_id: str, plugin: JailedPlugin, standing: Standing) -> None:
+    async def _open(self, session_id: str, plugin: JailedPlugin, standing: SessionPlugin) -> None:
         key = (session_id, plugin.name)
         self._starting[key] = plugin
         try:

@@ -240,7 +240,7 @@ def after(state: PluginState, step: Step) -> PluginState:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SessionPlugin:
     """How far one session has come with one plugin."""
 
     state: PluginState = PluginState.DISCOVERED  # Where it is
@@ -251,14 +251,14 @@ class Standing:
     config: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     opens: PluginPermissions = field(default_factory=PluginPermissions)  # What its jail opens
 
-    def about(self, content_hash: str) -> Standing:
+    def about(self, content_hash: str) -> SessionPlugin:
         """The same for these bytes: what a person configured is kept, what was found out about other bytes is not."""
         if content_hash == self.content_hash:
             return self
-        return Standing(content_hash=content_hash, values=self.values, config=self.config)
+        return SessionPlugin(content_hash=content_hash, values=self.values, config=self.config)
 
 
-def shown_state(standing: Standing, content_hash: str, *, audited: bool, quarantined: bool) -> PluginState:
+def shown_state(standing: SessionPlugin, content_hash: str, *, audited: bool, quarantined: bool) -> PluginState:
     """What a list says of a plugin whose files have this hash now.
 
     `audited` says whether exactly these files have ever been audited.
@@ -275,7 +275,7 @@ def shown_state(standing: Standing, content_hash: str, *, audited: bool, quarant
 
 @dataclass
 class _Session:
-    standings: dict[str, Standing] = field(default_factory=dict)  # By plugin
+    standings: dict[str, SessionPlugin] = field(default_factory=dict)  # By plugin
     running: dict[str, JailedPlugin] = field(default_factory=dict)  # Those that are enabled, by plugin
     # The latest that was enabled of each, whether it is still or not: what it printed may say why
     last: dict[str, JailedPlugin] = field(default_factory=dict)
@@ -288,12 +288,12 @@ class PluginSessions:
         self._lock = threading.Lock()
         self._sessions: dict[str, _Session] = {}
 
-    def standing(self, session_id: str, name: str) -> Standing:
+    def standing(self, session_id: str, name: str) -> SessionPlugin:
         """How far a session has come with a plugin; the beginning where it has not begun."""
         with self._lock:
-            return self._known(session_id).standings.get(name, Standing())
+            return self._known(session_id).standings.get(name, SessionPlugin())
 
-    def put(self, session_id: str, name: str, standing: Standing) -> None:
+    def put(self, session_id: str, name: str, standing: SessionPlugin) -> None:
         """Keep how far it has come."""
         with self._lock:
             self._of(session_id).standings[name] = standing
@@ -385,7 +385,7 @@ class Teller:
         change: PluginChange,
         session_id: str,
         found: Found,
-        standing: Standing | None = None,
+        standing: SessionPlugin | None = None,
         *,
         by: str,
         via: str = "",
@@ -415,10 +415,10 @@ class Teller:
         session_id: str = "",
         version: str = "",
         content_hash: str = "",
-        standing: Standing | None = None,
+        standing: SessionPlugin | None = None,
     ) -> None:
         """Something was decided about a plugin or an author; without a standing it moves nothing in a session."""
-        configured = standing if standing is not None and standing.state in CONFIGURED else Standing()
+        configured = standing if standing is not None and standing.state in CONFIGURED else SessionPlugin()
         event = PluginChanged(
             run_id="",
             session_id=session_id,

@@ -23,7 +23,7 @@ LINE_BYTES = 64 * 1024
 LIMITS = CommandLimits(60.0, None)
 
 
-async def lay_changes(box: Box, changes: Sequence[FileChange], blobs: BlobStore) -> int:
+async def restore_changes(box: Box, changes: Sequence[FileChange], blobs: BlobStore) -> int:
     """Bring a box's workspace to where these changes left another one; how many files were laid.
 
     What was protected is left out: it never leaves the box that it was made in. A file takes the place of whatever

@@ -27,7 +27,7 @@ from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.patterns.steps import EARLIER, KINDS, Fold, bounded, shorten
 from kagura_kernel.runs.memory_outcome import agent_of
 from kagura_kernel.runs.order import RunOrder
-from kagura_kernel.runs.resumption import Resumption, Surroundings
+from kagura_kernel.runs.resumption import CheckpointParts, Resumption
 from kagura_kernel.runs.run_end import Ending
 from kagura_kernel.runs.run_memory import pushed
 from kagura_kernel.sandbox.backend import Box
@@ -150,7 +150,7 @@ SHARE = 20
 class Checkpointing:
     """One run's; on its loop."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: CheckpointParts) -> None:
         order, parts = around.order, around.parts
         self._around = around
         self._active = order.brain is not None and parts.memory is not None

@@ -34,7 +34,7 @@ from kagura_kernel.runs.plan import Planned
 from kagura_kernel.runs.plugins import OpenPlugins
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.redaction import Redacting
-from kagura_kernel.runs.resumption import Surroundings
+from kagura_kernel.runs.resumption import CheckpointParts
 from kagura_kernel.runs.run_memory import RunMemory
 from kagura_kernel.sandbox.backend import Box
 
@@ -92,7 +92,7 @@ class RunContext:
         self.commits = RunCommits(order, parts.blobs, self.recorder, scrubber)  # Likewise what it commits in its box
         # Stores where it stands
         self.checkpoints = Checkpointing(
-            Surroundings(
+            CheckpointParts(
                 order,
                 parts,
                 self.recorder,

@@ -76,7 +76,7 @@ UseTool = Callable[[ToolCall, OutputListener], Awaitable[ToolResult]]
 """Carries one call out; raises only what must end the run."""
 
 
-class Hands:
+class RecordedTools:
     """Records every call before it runs and every result before the brain sees it.
 
     Args:
@@ -307,7 +307,7 @@ def _turn(context: RunContext, toolbox: Toolbox, results: Results, toolsets: str
 
     async def call_tool(call: ToolCall) -> ToolResult:
         await context.redacting.ready()
-        return await hands.call(call)
+        return await tools.call(call)
 
     async def finished(call: ToolCall, result: ToolResult) -> None:
         context.learning.used(call, result)
@@ -315,7 +315,7 @@ def _turn(context: RunContext, toolbox: Toolbox, results: Results, toolsets: str
         await context.checkpoints.finished(call, result)
 
     after = write_through if context.changes.through else None
-    hands = Hands(
+    tools = RecordedTools(
         use,
         context.recorder,
         parts.clock,

@@ -19,7 +19,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.patterns.dispatch import asked_words, below, charged, share_of, why_not, why_not_again
-from kagura_kernel.runs.change_restore import lay_changes
+from kagura_kernel.runs.change_restore import restore_changes
 from kagura_kernel.runs.order import ChildOrder, Children
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.tools.delegate import Delegated, DelegateTool
@@ -41,7 +41,7 @@ class TakenOver:
     conflicts: tuple[str, ...] = ()
 
 
-def to_lay(changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
+def to_restore(changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
     """Those changes that can be laid into another box: not what is protected, nor what was never taken."""
     return tuple(one for one in changes if one.state != "protected" and (_is_without_content(one) or one.new_sha256))
 
@@ -84,14 +84,14 @@ async def take_over(
         BoxFileError: the box did not take a file.
         WorkspaceError: a content is not kept any more.
     """
-    changed, undone = child_delta(before, to_lay(after))
+    changed, undone = child_delta(before, to_restore(after))
     # What its end does not tell because it may not be shown was not undone.
-    hidden = {one.path for one in after} - {one.path for one in to_lay(after)}
+    hidden = {one.path for one in after} - {one.path for one in to_restore(after)}
     wanted = [*changed, *[await _of_project(project, blobs, path) for path in undone if path not in hidden]]
     here, then = by_path(now), by_path(before)
     lying = [one for one in wanted if not _same(here.get(one.path), one)]
     free = [one for one in lying if _same(here.get(one.path), then.get(one.path))]
-    await lay_changes(box, free, blobs)
+    await restore_changes(box, free, blobs)
     taken = {one.path for one in free}
     conflicts = tuple(sorted(one.path for one in lying if one.path not in taken))
     return TakenOver(tuple(sorted(one.path for one in wanted if one.path not in conflicts)), conflicts)
@@ -423,7 +423,7 @@ class Delegation:
             try:
                 one = ChildBooks(self._context, call_id, share, wanted.agent)
                 try:
-                    begun = to_lay(await self._context.changes.so_far(self._context.box))
+                    begun = to_restore(await self._context.changes.so_far(self._context.box))
                     memory_id = await self._hand_over(wanted.context, call_id)
                     one.memory_id = memory_id
                     handoff = replace(handoff, memory_id=memory_id, budget_usd=share)

@@ -17,7 +17,7 @@ from kagura_kernel.domain.events.memory import TrustSignal
 from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.trust import Standing, TrustHistory
+from kagura_kernel.journal.trust import TrustHistory, TrustRecord
 from kagura_kernel.membrane.egress.policy import THIS_RUN, THIS_SESSION
 from kagura_kernel.membrane.grant import RecordFact, SessionPowers
 from kagura_kernel.patterns.trust import (
@@ -108,7 +108,7 @@ class Trusting:
         self._untrusted = untrusted
         self._record = record
         self._history = TrustHistory(journal)
-        self._standings: Mapping[str, Standing] = {}
+        self._standings: Mapping[str, TrustRecord] = {}
         self._questions: dict[str, _Question] = {}
         self._uses = _Uses()
         self._waiting: asyncio.Timeout | None = None

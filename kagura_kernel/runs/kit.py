@@ -140,7 +140,7 @@ def _told(opened: OpenKit, agent: AgentOrder) -> dict[str, Any]:
 
 def _build(order: RunOrder, agent: AgentOrder, kits: KitParts, redactor: Redactor) -> OpenKit:
     prompt = redactor.redact(agent.agent.definition.system_prompt).text
-    where = kits.surroundings(order.project)
+    where = kits.kit_places(order.project)
     if order.brain is not None and order.brain.name == REPLAY and agent.agent.reference == DEFAULT_AGENT:
         # Its words are those of another day and perhaps another person: what lies at home here had no part in them, and
         # a notebook that replays gives the same outputs to everybody. A definition that was named says what it needs.

@@ -26,7 +26,7 @@ from kagura_kernel.kit.definitions.references import ResolvedAgent
 from kagura_kernel.kit.definitions.toolsets import Toolset
 from kagura_kernel.kit.packages.hosts import ToolHosts
 from kagura_kernel.kit.redaction.redactor import Redactor
-from kagura_kernel.kit.staging.planned import Surroundings
+from kagura_kernel.kit.staging.planned import KitPlaces
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.grant import MembraneParts, RunGrant, SessionPowers
 from kagura_kernel.membrane.protection import GitRules
@@ -59,7 +59,7 @@ class KitParts:
     """What kits are staged with."""
 
     root: Path  # The folder of kits
-    surroundings: Callable[[Path], Surroundings]  # The places of the host that a project's kits are made from
+    kit_places: Callable[[Path], KitPlaces]  # The places of the host that a project's kits are made from
     # Where toolsets are installed from; blocks. Raises `ToolHostsUnresolved`.
     find_hosts: Callable[[Sequence[Toolset]], ToolHosts]
 

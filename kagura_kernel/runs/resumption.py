@@ -22,7 +22,7 @@ from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.patterns.plans import dollars, read_answer
 from kagura_kernel.patterns.steps import BEGUN_IN, EARLIER, KINDS, Fold, Guard, Restoring, bounded, restoring, same
-from kagura_kernel.runs.change_restore import lay_changes
+from kagura_kernel.runs.change_restore import restore_changes
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.ledger import Account
 from kagura_kernel.runs.order import RunOrder, RunParts
@@ -34,7 +34,7 @@ from kagura_kernel.tools.briefing import Resumed, resume_briefing
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class CheckpointParts:
     """What of a run is stored, and how."""
 
     order: RunOrder  # What was asked for
@@ -152,7 +152,7 @@ MOST_NAMED = 5
 class Resumption:
     """One run's; on its loop."""
 
-    def __init__(self, around: Surroundings, checkpoint: Checkpoint) -> None:
+    def __init__(self, around: CheckpointParts, checkpoint: Checkpoint) -> None:
         self.past = Past()  # What lies behind it; known when it is prepared
         self.changes: tuple[FileChange, ...] = ()  # What was laid into its box
         self._around = around
@@ -198,7 +198,7 @@ class Resumption:
         around = self._around
         changes = [FileChange(**one) for one in self._from.changes]  # type: ignore[arg-type]
         found = self._restoring = await asyncio.to_thread(restoring, changes, around.changes.now_at)
-        laid = await lay_changes(box, found.lay, around.parts.blobs) if found.lay else 0
+        laid = await restore_changes(box, found.lay, around.parts.blobs) if found.lay else 0
         self.changes = found.lay
         around.record(
             RunResumed,

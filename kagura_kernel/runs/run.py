@@ -41,7 +41,7 @@ from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.membrane.changes import LEFT
 from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.membrane.run_leases import Leasing
-from kagura_kernel.runs.change_restore import lay_changes
+from kagura_kernel.runs.change_restore import restore_changes
 from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.conversation import converse, streamer
 from kagura_kernel.runs.exchange import ExchangeDirectory, Results
@@ -309,7 +309,7 @@ class Run:
         context.open_box, context.converses = box, True
         await context.commits.begin(box, goes_on=context.kept is not None)
         if self.order.request.changes:
-            await lay_changes(box, self.order.request.changes, self._parts.blobs)
+            await restore_changes(box, self.order.request.changes, self._parts.blobs)
         await context.checkpoints.begin(box)
         port = context.kept.plugin_port if context.kept is not None else 0
         context.plugins = await open_plugins(

@@ -20,7 +20,7 @@ from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.policy import CommandLimits, WriteMode
 from kagura_kernel.membrane.egress.proxy import proxy_variables
 from kagura_kernel.membrane.grant import RecordFact
-from kagura_kernel.runs.change_restore import lay_changes
+from kagura_kernel.runs.change_restore import restore_changes
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.sandbox.selection import LaunchedBox
@@ -102,7 +102,7 @@ class Verification:
             if self._order.write_mode is WriteMode.THROUGH:
                 # The project has the others already, and the box shows the project.
                 changes = [change for change in changes if change.state == "proposed"]
-            await lay_changes(box, changes, self._parts.blobs)
+            await restore_changes(box, changes, self._parts.blobs)
             limits = CommandLimits(VERIFY_SECONDS, None)
             result = await box.run(_command(self._order.verify, limits))
         except JournalError:

@@ -58,7 +58,7 @@ def signal_group(leader: int, number: signal.Signals) -> None:
         os.killpg(leader, number)
 
 
-class Keeper:
+class Watchdog:
     """The process that stops the command when this one is killed."""
 
     def __init__(self, leader: int, marker: str) -> None:
@@ -112,7 +112,7 @@ class HostProcess:
         self._exited = asyncio.Event()
         self._pidfd = -1
         self._ended = False
-        self._keeper: Keeper | None = None
+        self._keeper: Watchdog | None = None
         self._popen = subprocess.Popen(  # noqa: S603 - a person approved exactly this
             list(argv),
             cwd=directory,
@@ -171,7 +171,7 @@ class HostProcess:
         return status
 
     def _attend(self) -> None:
-        self._keeper = Keeper(self._popen.pid, self._marker)
+        self._keeper = Watchdog(self._popen.pid, self._marker)
         if self._popen.stdout is not None:
             self._listen("stdout", self._popen.stdout)
         if self._popen.stderr is not None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from kagura_kernel.domain.errors import SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import HOST, IsolationClass
-from kagura_kernel.runtime.host import MARKER, Keeper, stop_family
+from kagura_kernel.runtime.host import MARKER, Watchdog, stop_family
 from kagura_kernel.sandbox.backend import BoxSpec, Failed, Listener, Probe, ServeStream
 from kagura_kernel.sandbox.boot import GuestConfig, guest_argv, guest_payload
 from kagura_kernel.sandbox.box import LEFT_OUT, PipedBox, sizes
@@ -147,7 +147,7 @@ class _Started:
         finally:
             os.close(their_in)
             os.close(their_out)
-        self._keeper = Keeper(self.process.pid, box_id) if keeps else None
+        self._keeper = Watchdog(self.process.pid, box_id) if keeps else None
         self.channel = BoxChannel.over_fds(box_id, our_in, our_out, workspace=str(workspace), explain=self._explain)
         config = GuestConfig(
             workspace=str(workspace),

@@ -13,7 +13,7 @@ from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.brain.provider import BrainProvider, choose
 from kagura_kernel.brain.replay import RecordingBrain, open_cassette
 from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
-from kagura_kernel.cockpit.kits import KitDesk, KitSurroundings
+from kagura_kernel.cockpit.kits import KitDesk, KitServices
 from kagura_kernel.cockpit.orders import Choices
 from kagura_kernel.cockpit.resumption import checkpoint_of
 from kagura_kernel.cockpit.status import PartStatus
@@ -119,7 +119,7 @@ def _kits_and_choices(
     by_name = {brain.name: brain for brain in brains}
     check = partial(check_project, home=None, private=[home])
     environ = {"HOME": str(home / "person"), "KAGURA_HOME": str(home), "KAGURA_CONFIG": str(home / "config.toml")}
-    kits = KitDesk(KitSurroundings(settings, environ, home, clock, check, lambda: redactor or redactor_of(home)))
+    kits = KitDesk(KitServices(settings, environ, home, clock, check, lambda: redactor or redactor_of(home)))
     return kits, Choices(
         settings=settings,
         boxes=(backend.name,),

@@ -1,1 +1,1 @@
-"""The brain's hands: every one of them acts inside a box, or asks."""
+"""The brain’s tools: every one of them acts inside a box, or asks."""

@@ -14,7 +14,7 @@ from kagura_kernel.kit.definitions.references import AgentPlaces, ResolvedAgent,
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.kit.redaction.spans import Finding, Redacted, RedactedFile
 from kagura_kernel.kit.staging.plan import KitPlan, plan_kit
-from kagura_kernel.kit.staging.planned import Surroundings, surroundings_of
+from kagura_kernel.kit.staging.planned import KitPlaces, kit_places
 
 SECRET = "swordfish-4711"
 KIND = "password"
@@ -71,8 +71,8 @@ class HomeRig:
             folder.mkdir(parents=True, exist_ok=True)
 
     @property
-    def where(self) -> Surroundings:
-        return surroundings_of(self.project, home=self.home, config=self.home / ".config" / "kagura-kernel")
+    def where(self) -> KitPlaces:
+        return kit_places(self.project, home=self.home, config=self.home / ".config" / "kagura-kernel")
 
     def skill(self, name: str, files: Mapping[str, str | bytes] | None = None, place: str = ".agents/skills") -> Path:
         """A skill in a place of the home directory, with a SKILL.md unless the files have one; its directory."""

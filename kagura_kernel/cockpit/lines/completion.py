@@ -103,7 +103,7 @@ def _on_line_magic(text: str, begin: int) -> OnLine | None:
     return None if found is None else OnLine(found.end("before"), found.end(), end, None)
 
 
-class Standing(NamedTuple):
+class LinePosition(NamedTuple):
     """How far a line has come before the word at the cursor."""
 
     words: tuple[str, ...]  # All words before it
@@ -138,7 +138,7 @@ class Standing(NamedTuple):
         return found if len(self.placed) == place or found.many else None
 
 
-def standing(words: Sequence[Word], magic: CellMagic | None, surface: Surface = Surface.NOTEBOOK) -> Standing:
+def standing(words: Sequence[Word], magic: CellMagic | None, surface: Surface = Surface.NOTEBOOK) -> LinePosition:
     """How far a line has come after these words."""
     texts = tuple(word.text for word in words)
     form: Command | CellMagic | None = magic
@@ -146,16 +146,16 @@ def standing(words: Sequence[Word], magic: CellMagic | None, surface: Surface = 
     if magic is None:
         found = find(texts, surface)
         if found is None or surface not in found[0].surfaces:
-            return Standing(texts, None, surface=surface)
+            return LinePosition(texts, None, surface=surface)
         form, count = found
-    state = Standing(texts, form, surface=surface)
+    state = LinePosition(texts, form, surface=surface)
     flags = {flag: option for option in state.options for flag in option.flags}
     for word in words[count:]:
         state = _after(state, word, flags)
     return state
 
 
-def _after(state: Standing, word: Word, flags: dict[str, Option]) -> Standing:
+def _after(state: LinePosition, word: Word, flags: dict[str, Option]) -> LinePosition:
     if state.option is not None:
         return state._replace(option=None)
     if word.raw == "--" and not state.ended:
@@ -229,7 +229,7 @@ def _file_at(text: str, cursor: int, names: Names) -> str | None:
     return None
 
 
-def _whole(state: Standing, place: OnLine) -> str:
+def _whole(state: LinePosition, place: OnLine) -> str:
     if place.magic is not None:
         return cell_help(place.magic)
     if isinstance(state.form, Command):
@@ -237,7 +237,7 @@ def _whole(state: Standing, place: OnLine) -> str:
     return overview(Surface.NOTEBOOK, prefix=place.prefix)
 
 
-def _word(before: Standing, word: Word, words: list[Word], place: OnLine, names: Names) -> str | None:
+def _word(before: LinePosition, word: Word, words: list[Word], place: OnLine, names: Names) -> str | None:
     slot: Option | Argument | None = before.option
     value = word.text
     if slot is None and not before.ended:
@@ -264,11 +264,11 @@ def _word(before: Standing, word: Word, words: list[Word], place: OnLine, names:
     return told or _of_slot(slot, before)
 
 
-def _of_slot(slot: Option | Argument, state: Standing) -> str:
+def _of_slot(slot: Option | Argument, state: LinePosition) -> str:
     return _of_option(slot, state) if isinstance(slot, Option) else argument_help(slot)
 
 
-def _of_option(option: Option, state: Standing) -> str:
+def _of_option(option: Option, state: LinePosition) -> str:
     form = state.form
     examples = form.examples if form is not None else ()
     percent = "%kagura " if isinstance(form, Command) else "%%"
@@ -341,7 +341,7 @@ def complete_command(line: str, surface: Surface, names: Names) -> Completions:
     return Completions(start, len(line), items)
 
 
-def _at_word(state: Standing, word: Word, names: Names, *, command: bool) -> tuple[int, tuple[Completion, ...]]:
+def _at_word(state: LinePosition, word: Word, names: Names, *, command: bool) -> tuple[int, tuple[Completion, ...]]:
     """Where the completed part of a word begins, and what may stand there, each once."""
     items: list[Completion] = []
     start = word.start
@@ -354,7 +354,7 @@ def _at_word(state: Standing, word: Word, names: Names, *, command: bool) -> tup
     return start, tuple(once[text] for text in dict.fromkeys(item.text for item in items))
 
 
-def _is_inside_a_value(state: Standing, word: Word) -> bool:
+def _is_inside_a_value(state: LinePosition, word: Word) -> bool:
     """Whether an attribute or a key of a variable is being typed, which Python alone knows: `-i top=df.he`."""
     option = state.option
     _, sign, expression = word.raw.partition("=")
@@ -394,7 +394,7 @@ def _next_words(before: Sequence[str], prefix: str, surface: Surface) -> Iterato
     return (Completion(word, "command", summary) for word, summary in seen.items() if word.startswith(prefix))
 
 
-def _in_form(state: Standing, word: Word, names: Names) -> tuple[int, list[Completion]]:
+def _in_form(state: LinePosition, word: Word, names: Names) -> tuple[int, list[Completion]]:
     """Where the completed part of a word begins, and what may stand there."""
     if state.option is not None:
         return _values(state, state.option, word, names)
@@ -416,7 +416,7 @@ def _in_form(state: Standing, word: Word, names: Names) -> tuple[int, list[Compl
     return start, items
 
 
-def _options(state: Standing, prefix: str) -> Iterator[Completion]:
+def _options(state: LinePosition, prefix: str) -> Iterator[Completion]:
     for option in state.options:
         if not option.many and not state.given.isdisjoint(option.flags):
             continue
@@ -427,7 +427,7 @@ def _options(state: Standing, prefix: str) -> Iterator[Completion]:
             yield Completion(flag, "option", f"{option.value}: {option.help}" if option.value else option.help)
 
 
-def _values(state: Standing, slot: Argument | Option, word: Word, names: Names) -> tuple[int, list[Completion]]:
+def _values(state: LinePosition, slot: Argument | Option, word: Word, names: Names) -> tuple[int, list[Completion]]:
     start, prefix = word.start, word.text
     taken: tuple[str, ...] = ()
     kind = slot.kind or Kind.TEXT

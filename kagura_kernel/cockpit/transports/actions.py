@@ -375,12 +375,12 @@ class Acting:
         found = sessions(self.cockpit.journal, limit=1, names=[session])
         return found[0].last_run if found else ""
 
-    def _standing(self, session: str, ours: list[str]) -> message_intent.Standing:
+    def _standing(self, session: str, ours: list[str]) -> message_intent.SessionState:
         journal = self.cockpit.journal
         found = [row.run_id for row in views.unfinished(journal) if row.session_id == session]
         running = [*found, *(run_id for run_id in ours if run_id not in found)]
         waiting = [one for one in self.cockpit.pending() if {one.run_id, *one.lineage} & set(running)]
-        return message_intent.Standing(running[0] if running else "", waiting, ran=bool(self.last_run(session)))
+        return message_intent.SessionState(running[0] if running else "", waiting, ran=bool(self.last_run(session)))
 
     async def _decide(self, approval_id: str, *, allow: bool, by: str, answer: str) -> str:
         decision = await asyncio.to_thread(self.deciding.decide, approval_id, allow=allow, by=by, answer=answer)

@@ -219,7 +219,7 @@ class Following:
     quiet: bool = False  # Whether only its end is told, since it is over already
 
     def __post_init__(self) -> None:
-        self._telling = messages.RunTelling(self.feed.run_id)
+        self._telling = messages.RunThread(self.feed.run_id)
         self._news = asyncio.Event()
         self._news.set()
 

@@ -90,7 +90,7 @@ _ON_A_BUTTON = 70
 
 
 @dataclass
-class RunTelling:
+class RunThread:
     """One run as a thread sees it, folded from its events."""
 
     run_id: str

@@ -21,7 +21,7 @@ from kagura_kernel.kit.staging.home_files import (
     why_unread,
     without_secret,
 )
-from kagura_kernel.kit.staging.planned import PlannedAgent, PlannedFile, PlannedPrompt, PlannedSkill, Surroundings
+from kagura_kernel.kit.staging.planned import KitPlaces, PlannedAgent, PlannedFile, PlannedPrompt, PlannedSkill
 from kagura_kernel.kit.staging.skills import (
     MAX_PROMPT_BYTES,
     SKILL_FILE,
@@ -88,7 +88,7 @@ class KitPlan:
         return list(_lines(self))
 
 
-def plan_kit(agent: ResolvedAgent, where: Surroundings, redactor: Redactor | None = None) -> KitPlan:
+def plan_kit(agent: ResolvedAgent, where: KitPlaces, redactor: Redactor | None = None) -> KitPlan:
     """What would be staged for an agent here. Looks at the host and changes nothing.
 
     Whatever cannot be staged is told in the plan and never raised.
@@ -167,7 +167,7 @@ def _within_limits(skills: Iterable[PlannedSkill]) -> tuple[tuple[PlannedSkill, 
     return tuple(sorted(kept, key=lambda skill: skill.name)), left_out
 
 
-def _key(agent: ResolvedAgent, where: Surroundings) -> str:
+def _key(agent: ResolvedAgent, where: KitPlaces) -> str:
     named = "\0".join((agent.kind, agent.reference, str(where.project)))
     return hashlib.sha256(named.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 

@@ -105,7 +105,7 @@ class PlannedAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class KitPlaces:
     """Where one kit looks."""
 
     project: Path  # The project's root, absolute and without links: what the box sees as its workspace
@@ -146,10 +146,8 @@ class Surroundings:
         return str(path)
 
 
-def surroundings_of(
-    project: Path, *, home: Path | None, config: Path | None = None, cwd: Path | None = None
-) -> Surroundings:
-    """The surroundings of a project; every place may be written with links.
+def kit_places(project: Path, *, home: Path | None, config: Path | None = None, cwd: Path | None = None) -> KitPlaces:
+    """The places of one project; each may be written with links.
 
     Args:
         project: The project's root.
@@ -161,7 +159,7 @@ def surroundings_of(
         import platformdirs
 
         config = Path(platformdirs.user_config_dir("kagura-kernel", appauthor=False))
-    return Surroundings(
+    return KitPlaces(
         project=Path(os.path.realpath(project)),
         home=None if home is None else Path(os.path.realpath(home)),
         config=Path(os.path.realpath(config)),

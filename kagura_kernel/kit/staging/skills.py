@@ -35,7 +35,7 @@ from kagura_kernel.kit.staging.home_files import (
     why_unread,
     without_secret,
 )
-from kagura_kernel.kit.staging.planned import Origin, PlannedFile, PlannedPrompt, PlannedSkill, Surroundings
+from kagura_kernel.kit.staging.planned import KitPlaces, Origin, PlannedFile, PlannedPrompt, PlannedSkill
 from kagura_kernel.membrane.names import folded_path
 from kagura_kernel.sandbox.backend import WORKSPACE
 
@@ -221,7 +221,7 @@ class FoundSkills:
     names: set[str] = field(default_factory=set)  # Of every skill that is there, wanted or not
 
 
-def skill_places(where: Surroundings) -> Iterator[SkillPlace]:
+def skill_places(where: KitPlaces) -> Iterator[SkillPlace]:
     """The places, the first of which counts most; they need not exist."""
     above = set(where.above())
     for directory in where.upwards():
@@ -240,7 +240,7 @@ def skill_places(where: Surroundings) -> Iterator[SkillPlace]:
     yield SkillPlace(where.config, "skills")
 
 
-def find_skills(where: Surroundings, wanted: Wanted, plain: Callable[[str], str] = str) -> FoundSkills:
+def find_skills(where: KitPlaces, wanted: Wanted, plain: Callable[[str], str] = str) -> FoundSkills:
     """Every skill that is wanted here; places of which nothing can be wanted are not looked into.
 
     Args:
@@ -270,7 +270,7 @@ class _Place:
     """One place while it is looked at."""
 
     def __init__(
-        self, place: SkillPlace, where: Surroundings, wanted: Wanted, found: FoundSkills, plain: Callable[[str], str]
+        self, place: SkillPlace, where: KitPlaces, wanted: Wanted, found: FoundSkills, plain: Callable[[str], str]
     ) -> None:
         self._plain = plain
         self._place = place
@@ -424,7 +424,7 @@ class FoundPrompts:
 
 
 def find_prompt_files(
-    own: Iterable[str], of_sub_agents: Iterable[str], where: Surroundings, foreign: Collection[str] = ()
+    own: Iterable[str], of_sub_agents: Iterable[str], where: KitPlaces, foreign: Collection[str] = ()
 ) -> FoundPrompts:
     """The prompt files of these names.
 
@@ -445,7 +445,7 @@ def find_prompt_files(
 
 
 class _Search:
-    def __init__(self, where: Surroundings, foreign: Collection[str]) -> None:
+    def __init__(self, where: KitPlaces, foreign: Collection[str]) -> None:
         self.found = FoundPrompts()
         self._foreign = foreign
         self._where = where

@@ -10,7 +10,7 @@ from kagura_kernel.cockpit.message_intent import (
     AnswerSaid,
     CommandSaid,
     SentenceSaid,
-    Standing,
+    SessionState,
     StatusAsked,
     StopSaid,
     TaskSaid,
@@ -201,7 +201,7 @@ def test_what_is_no_agent_is_told_before_anything_starts(cockpit_with, project, 
 
 
 RUN = SampleRun()
-IDLE, NEW = Standing(ran=True), Standing()
+IDLE, NEW = SessionState(ran=True), SessionState()
 
 
 def power(number: int = 1) -> ApprovalRequest:
@@ -212,8 +212,8 @@ def question(number: int = 9, *options: str) -> ApprovalRequest:
     return RUN.request(f"app-{number}", kind=ApprovalKind.QUESTION, options=options)
 
 
-def going(*waiting: ApprovalRequest) -> Standing:
-    return Standing("run-1", waiting, ran=True)
+def going(*waiting: ApprovalRequest) -> SessionState:
+    return SessionState("run-1", waiting, ran=True)
 
 
 def test_a_first_message_is_a_task_and_a_later_one_goes_on_from_it():
@@ -264,11 +264,13 @@ def test_where_none_waits_a_yes_or_a_no_is_no_task(text, standing):
 @pytest.mark.parametrize("text", ["yes", "no", "/approve", "/deny", "the blue one"])
 def test_a_word_does_not_answer_what_was_asked_after_it(text):
     later = question() if text == "the blue one" else power()
-    assert understand(text, Standing("run-1", unseen=[later], ran=True)) == Unclear(text, "asked later", (later.id,))
+    assert understand(text, SessionState("run-1", unseen=[later], ran=True)) == Unclear(
+        text, "asked later", (later.id,)
+    )
 
 
 def test_a_word_is_about_what_was_asked_before_it_whatever_was_asked_since():
-    standing = Standing("run-1", [power(1)], [power(2), question()], ran=True)
+    standing = SessionState("run-1", [power(1)], [power(2), question()], ran=True)
     assert understand("yes", standing) == AnswerSaid("app-1", allow=True)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kagura_kernel.cockpit.kits import KitDesk, KitSurroundings, one_of, plan_lines, plan_record
+from kagura_kernel.cockpit.kits import KitDesk, KitServices, one_of, plan_lines, plan_record
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import (
     AgentInvalid,
@@ -36,7 +36,7 @@ def make_desk(tmp_path, monkeypatch):
 
     def make(environ=None, **settings):
         return KitDesk(
-            KitSurroundings(
+            KitServices(
                 settings=Settings(**settings),
                 environ={"HOME": str(home), "KAGURA_HOME": str(tmp_path / "data")} | (environ or {}),
                 home=tmp_path / "data",

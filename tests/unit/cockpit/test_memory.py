@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
+from kagura_kernel.cockpit.memory import MemoryDesk, MemoryServices
 from kagura_kernel.cockpit.memory_words import imported_line
 from kagura_kernel.domain.errors import JournalUnwritable, NotThisTime
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnavailable, MemoryUnknown
@@ -34,7 +34,7 @@ def journal(tmp_path):
 
 @pytest.fixture
 def desk(memory, journal, tmp_path):
-    around = MemorySurroundings(
+    around = MemoryServices(
         lambda: memory, lambda: journal, FakeClock(), tmp_path / "home", lambda: "ses-1", shared_redactor()
     )
     return MemoryDesk(around)
@@ -172,7 +172,7 @@ def test_what_is_exported_is_taken_in_by_another_memory(desk, memory, journal, t
     one, two = left(memory, "One.", tier=Tier.TRUSTED), left(memory, "Two.", tags=("b",))
     memory.create_edge(Edge(two, one, "supports"))
     other = FakeMemory()
-    around = MemorySurroundings(lambda: other, lambda: journal, FakeClock(), tmp_path, lambda: "ses-1")
+    around = MemoryServices(lambda: other, lambda: journal, FakeClock(), tmp_path, lambda: "ses-1")
     MemoryDesk(around).import_lines(desk.export_lines(), trusting=True, **ADA)
     assert {other.reference(id_).text: other.reference(id_).tier for id_ in (one, two)} == {
         "One.": Tier.TRUSTED,

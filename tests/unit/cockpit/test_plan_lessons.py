@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings, has_lessons, lessons_told, plan_lessons
+from kagura_kernel.cockpit.memory import MemoryDesk, MemoryServices, has_lessons, lessons_told, plan_lessons
 from kagura_kernel.domain.errors import MemoryUnavailable
 from kagura_kernel.domain.memory import FIXES, Author, Draft, Edge, Source
 from kagura_kernel.patterns.lessons import LONGEST, Failure, fix_draft, lesson_draft
@@ -90,7 +90,7 @@ def test_a_memory_that_is_out_of_reach_keeps_nobody_from_answering():
     store = FakeMemory()
     ident = lesson(store)
     clock = FakeClock()
-    desk = MemoryDesk(MemorySurroundings(lambda: store, pytest.fail, clock, Path("/nowhere")))
+    desk = MemoryDesk(MemoryServices(lambda: store, pytest.fail, clock, Path("/nowhere")))
     assert len(lessons_told(lambda: desk, {"lessons": [ident]})) == 5
     store.broken = "it is gone"
     [line] = lessons_told(lambda: desk, {"lessons": [ident]})
@@ -102,7 +102,7 @@ def test_secrets_in_a_lesson_are_not_told():
     store = FakeMemory()
     token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
     ident = lesson(store, Failure("command", f"`curl -H {token}` ended with 22"))
-    around = MemorySurroundings(lambda: store, pytest.fail, FakeClock(), Path("/nowhere"), redactor=shared_redactor())
+    around = MemoryServices(lambda: store, pytest.fail, FakeClock(), Path("/nowhere"), redactor=shared_redactor())
     told = "\n".join(MemoryDesk(around).plan_lessons({"lessons": [ident]}))
     assert "[REDACTED:" in told
     assert token not in told

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from kagura_kernel.domain.approvals import Decision, Verdict
 from kagura_kernel.domain.events import TrustChanged
 from kagura_kernel.domain.patterns import TrustTerms
-from kagura_kernel.journal.trust import SIGNALS, Standing, TrustFold
+from kagura_kernel.journal.trust import SIGNALS, TrustFold, TrustRecord
 from kagura_kernel.patterns.trust import (
     BY_NAME,
     curve,
@@ -50,11 +50,11 @@ def granted(day: float, **more: Any) -> TrustChanged:
 GOOD = tuple(success(day) for day in DAYS)
 
 
-def standing(*rows: TrustChanged, category: str = "git") -> Standing:
+def standing(*rows: TrustChanged, category: str = "git") -> TrustRecord:
     fold = TrustFold()
     for one in rows:
         fold.take(one)
-    return fold.standings.get(category, Standing(category))
+    return fold.standings.get(category, TrustRecord(category))
 
 
 def lacks(*rows: TrustChanged, day: float = 8.0) -> tuple[str, ...]:
@@ -172,7 +172,7 @@ def test_one_failure_demotes_and_locks_even_what_was_included():
 @pytest.mark.parametrize(("name", "locked"), [("git", False), ("packages", True), ("force-push", True)])
 def test_what_is_locked_from_the_start(name, locked):
     assert is_locked(name, {}) is locked
-    assert is_locked(name, {name: Standing(name)}) is locked
+    assert is_locked(name, {name: TrustRecord(name)}) is locked
 
 
 def test_what_never_graduates_does_not_even_where_rows_say_so():

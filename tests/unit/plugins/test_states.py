@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from kagura_kernel.domain.plugins import PluginState
-from kagura_kernel.plugins.sessions import NoSuchStep, Standing, Step, after, shown_state
+from kagura_kernel.plugins.sessions import NoSuchStep, SessionPlugin, Step, after, shown_state
 
 STEPS = get_args(Step)
 ONE, OTHER = "1" * 64, "2" * 64
@@ -70,7 +70,7 @@ def test_a_step_that_leads_nowhere_says_which() -> None:
 
 
 def test_what_a_person_configured_is_kept_for_other_files_and_nothing_else_is() -> None:
-    standing = Standing(PluginState.ENABLED, ONE, {"base": "/data"}, {"base": "/data"})
+    standing = SessionPlugin(PluginState.ENABLED, ONE, {"base": "/data"}, {"base": "/data"})
     assert standing.about(ONE) is standing
     other = standing.about(OTHER)
     assert (other.state, other.content_hash, other.values) == (PluginState.DISCOVERED, OTHER, {"base": "/data"})
@@ -91,6 +91,6 @@ def test_what_a_person_configured_is_kept_for_other_files_and_nothing_else_is() 
     ],
 )
 def test_a_list_shows_where_a_session_is_with_the_files_that_are_there(state, content_hash, audited, shown):
-    standing = Standing(state, content_hash)
+    standing = SessionPlugin(state, content_hash)
     assert shown_state(standing, ONE, audited=audited, quarantined=False) is shown
     assert shown_state(standing, ONE, audited=audited, quarantined=True) is PluginState.QUARANTINED

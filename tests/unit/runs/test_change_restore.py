@@ -16,7 +16,7 @@ from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.changes import Collector
 from kagura_kernel.membrane.project import ProjectFiles
-from kagura_kernel.runs.change_restore import lay_changes
+from kagura_kernel.runs.change_restore import restore_changes
 from kagura_kernel.runs.exchange import MAX_BYTES, MAX_RESULTS, ExchangeDirectory, Results
 from kagura_kernel.runs.redaction import Redacting
 from kagura_kernel.runs.variables import make_exchange
@@ -93,7 +93,7 @@ async def test_a_fresh_box_becomes_like_the_one_that_was_left(line, project, bac
     left = await shape(first)
     await first.close()
     second = await backend.start(BoxSpec(workspace=project))
-    assert await lay_changes(second, changes, blobs) == len(changes)
+    assert await restore_changes(second, changes, blobs) == len(changes)
     assert await shape(second) == left
 
 
@@ -102,7 +102,7 @@ async def test_nothing_is_written_through_a_link_of_the_project(project, backend
     first = await backend.start(BoxSpec(workspace=project))
     changes = await changed(first, "rm link-then-file; echo own > link-then-file", project, blobs)
     second = await backend.start(BoxSpec(workspace=project))
-    await lay_changes(second, changes, blobs)
+    await restore_changes(second, changes, blobs)
     assert await second.files.read("text.txt") == b"one\ntwo\n"
 
 
@@ -114,34 +114,34 @@ async def test_what_took_the_place_of_a_folder_is_laid_where_it_may_be(line, pro
     [kept] = [change for change in changes if change.state == "protected"]
     second = await backend.start(BoxSpec(workspace=project))
     may = [replace(change, state="proposed") if change is kept else change for change in changes]
-    await lay_changes(second, may, blobs)
+    await restore_changes(second, may, blobs)
     assert await shape(second) == await shape(first)
 
 
 async def test_what_is_protected_stays_where_it_was_made(project, backend, tmp_path):
     box = await backend.start(BoxSpec(workspace=project))
     hook = FileChange(".git/hooks/pre-commit", "added", new_sha256="0" * 64, state="protected")
-    assert await lay_changes(box, [hook], BlobStore(tmp_path / "blobs")) == 0
+    assert await restore_changes(box, [hook], BlobStore(tmp_path / "blobs")) == 0
 
 
 async def test_a_content_that_is_gone_is_told(project, backend, tmp_path):
     box = await backend.start(BoxSpec(workspace=project))
     lost = FileChange("lost.txt", "added", new_sha256="0" * 64)
     with pytest.raises(WorkspaceError, match=r"lost\.txt is not kept any more"):
-        await lay_changes(box, [lost], BlobStore(tmp_path / "blobs"))
+        await restore_changes(box, [lost], BlobStore(tmp_path / "blobs"))
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../out", "a/../../out", ""])
 async def test_a_path_that_leads_out_is_refused(path, project, backend, tmp_path):
     box = await backend.start(BoxSpec(workspace=project))
     with pytest.raises(WorkspaceError, match="leads out"):
-        await lay_changes(box, [FileChange(path, "deleted")], BlobStore(tmp_path / "blobs"))
+        await restore_changes(box, [FileChange(path, "deleted")], BlobStore(tmp_path / "blobs"))
 
 
 async def test_what_the_box_refuses_is_told(project, backend, tmp_path):
     box = await backend.start(BoxSpec(workspace=project))
     with pytest.raises(BoxFileError, match="name too long"):
-        await lay_changes(box, [FileChange("n" * 300, "deleted")], BlobStore(tmp_path / "blobs"))
+        await restore_changes(box, [FileChange("n" * 300, "deleted")], BlobStore(tmp_path / "blobs"))
 
 
 async def test_more_names_than_fit_into_one_line_are_removed(project, backend, tmp_path):
@@ -152,7 +152,7 @@ async def test_more_names_than_fit_into_one_line_are_removed(project, backend, t
     first = await backend.start(BoxSpec(workspace=project))
     changes = await changed(first, "rm -r many", project, blobs)
     second = await backend.start(BoxSpec(workspace=project))
-    await lay_changes(second, changes, blobs)
+    await restore_changes(second, changes, blobs)
     assert await shape(second) == await shape(first)
 
 

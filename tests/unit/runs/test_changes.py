@@ -24,7 +24,7 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.changes import LEFT, Contents, Taken
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.runs.changes import MAX_PART_BYTES, MAX_PART_FILES, in_parts
-from kagura_kernel.runs.delegation import child_delta, take_over, to_lay
+from kagura_kernel.runs.delegation import child_delta, take_over, to_restore
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.backend import BoxChange, BoxSpec
 from kagura_kernel.testing.box import FakeBackend, FakeBox
@@ -232,9 +232,10 @@ def test_what_a_child_did_leads_from_its_beginning_to_its_end(before, after):
     assert not {one.path for one in changed} & set(undone)
 
 
-def test_what_is_protected_or_was_never_taken_is_not_laid():
+def test_what_is_protected_or_was_never_taken_is_not_restored():
     kept = [written("a", "x"), gone("b"), FileChange("l", "added", "link", target="a")]
-    assert to_lay([*kept, written(".git/config", "x", state="protected"), FileChange("huge", "added")]) == tuple(kept)
+    left_out = [written(".git/config", "x", state="protected"), FileChange("huge", "added")]
+    assert to_restore([*kept, *left_out]) == tuple(kept)
 
 
 @pytest.fixture

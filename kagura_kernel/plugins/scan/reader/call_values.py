@@ -17,7 +17,7 @@ from .names import (
     PUT_TOGETHER,
     SOME_TEXT,
     UNKNOWN,
-    Doubt,
+    Uncertainty,
     Value,
     Values,
     const,
@@ -125,7 +125,7 @@ class Meaning(Evaluation):
         default = self.union(self.values(one) for one in node.args[2:])
         return found | default | (ANY if doubt else NOTHING)
 
-    def _check(self, node: ast.expr, bases: Values, names: list[str], doubt: Doubt) -> None:
+    def _check(self, node: ast.expr, bases: Values, names: list[str], doubt: Uncertainty) -> None:
         if self.checks is not None:
             self.checks.reached(node, bases, names, doubt)
 
@@ -135,7 +135,7 @@ class Meaning(Evaluation):
         for one in node.args if self.named(node.func).endswith("attrgetter") else node.args[:1]:
             found, doubt = self.names(one)
             names += found
-            doubts = Doubt(max(doubts.grade, doubt.grade, key=_GRADES.index), doubts.parts + doubt.parts)
+            doubts = Uncertainty(max(doubts.grade, doubt.grade, key=_GRADES.index), doubts.parts + doubt.parts)
         parts = [part for name in names for part in name.split(".")]
         self._check(node, NOTHING, parts, doubts)
         return frozenset({Value("get", "", id(node), tuple(names), self.unit)})

@@ -26,7 +26,7 @@ from .fields import (
     is_one_of,
     listed,
 )
-from .names import NO_DOUBT, Doubt, Value, Values, ref
+from .names import NO_DOUBT, Uncertainty, Value, Values, ref
 from .references import ANCHORED, NAMING, OPEN, Reaching, shown
 from .rules import (
     ATTRIBUTE,
@@ -91,12 +91,12 @@ class CallChecks(Reaching):
         """`methodcaller("format", a)` and the like: what is called reaches attributes by texts itself."""
         for one in node.args:
             if any(name.rpartition(".")[2] in (*BY_NAME, *OF_FORMATTERS, *NAMING) for name in self._of.names(one)[0]):
-                self.reached(node, frozenset(), [], Doubt("computed"))
+                self.reached(node, frozenset(), [], Uncertainty("computed"))
 
     def _naming(self, node: ast.Call, names: set[str]) -> None:
         """What is told names, or a text with names in it, of attributes and modules."""
         if "inspect.getmembers" in names and node.args:
-            self.reached(node, self._of.values(node.args[0]), [], Doubt("unknown"))
+            self.reached(node, self._of.values(node.args[0]), [], Uncertainty("unknown"))
         if "builtins.type" in names and len(node.args) > 1:
             self._made_class(node)
         if names & _GETTERS:
@@ -177,13 +177,13 @@ class CallChecks(Reaching):
         grade = max((Grading(self._of).grade(one) for one in texts), default=HIDDEN)
         bases = self._of.union(self._of.values(one) for one in given)
         if grade == HIDDEN:
-            self.reached(node, frozenset(), [], Doubt("computed"))
+            self.reached(node, frozenset(), [], Uncertainty("computed"))
         elif grade and objects:
-            self.reached(node, bases, [], Doubt("unknown"))
+            self.reached(node, bases, [], Uncertainty("unknown"))
         elif grade:
             # The text of an attribute of a constant says nothing that the source does not.
             foreign = frozenset(one for one in bases if one.kind != "const")
-            self.reached(node, foreign, [], Doubt("unknown"))
+            self.reached(node, foreign, [], Uncertainty("unknown"))
 
     def _log_format(self, node: ast.Call, *, braces: bool) -> None:
         """A format text of braces for records; in the other styles a field reaches no attribute."""
@@ -198,7 +198,7 @@ class CallChecks(Reaching):
     def _copied(self, node: ast.Call, place: int) -> None:
         """`update_wrapper(wrapper, wrapped, assigned, updated)`, and `wraps` without the first of them."""
         if any(isinstance(one, ast.Starred) for one in node.args) or any(one.arg is None for one in node.keywords):
-            self.reached(node, frozenset(), [], Doubt("computed"))
+            self.reached(node, frozenset(), [], Uncertainty("computed"))
             return
         named = {one.arg: one.value for one in node.keywords}
         words = dict(zip(("wrapped", "assigned", "updated"), node.args[place:], strict=False)) | named
@@ -341,12 +341,12 @@ class Checks(CallChecks):
             if node.attr in BY_NAME and id(node) not in self._functions:
                 self._reaching_text(node, [node.value], (), objects=False)
                 if bases & {ref(one) for one in TEXTS}:
-                    self.reached(node, frozenset(), [], Doubt("computed"))
+                    self.reached(node, frozenset(), [], Uncertainty("computed"))
             if node.attr in _SETTERS and id(node) not in self._functions and id(node) not in self._walk.refused:
                 self._say("computed-attribute", f"{node.attr} is handed on, and sets whatever it is told.", node.lineno)
             handed_on = node.attr in OF_FORMATTERS and id(node) not in self._functions
             if handed_on and (ref(FORMATTER) in bases or any(is_formatter(self._of, one) for one in bases)):
-                self.reached(node, frozenset(), [], Doubt("computed"))
+                self.reached(node, frozenset(), [], Uncertainty("computed"))
             for value in self._of.values(node):
                 if value.kind == "ref":
                     self._referred(node, value.name)

@@ -10,7 +10,7 @@ from typing import Any
 from .constants import NotConstant
 from .evaluation import Evaluation
 from .known import HOOKS, is_base
-from .names import NO_DOUBT, PUT_TOGETHER, Doubt, Value, Values, is_made_of_text, ref
+from .names import NO_DOUBT, PUT_TOGETHER, Uncertainty, Value, Values, is_made_of_text, ref
 from .rules import ATTRIBUTE, CODE, COMPUTED, MITIGATION, NEVER, PATHS, SAFE, SDK, VOUCHING, is_dunder, rule_of
 from .scopes import Binding, Scope, Walk, every_argument
 from .source import Report
@@ -171,10 +171,10 @@ MAKERS = {
     "typing.NamedTuple": "fields",
 }
 """What makes classes with a list of fields, and what that list is called."""
-_NOT_KNOWN = Doubt("unknown")
+_NOT_KNOWN = Uncertainty("unknown")
 _BETWEEN = re.compile(r"[\s,]+")
 
-Names = tuple[list[str], Doubt]
+Names = tuple[list[str], Uncertainty]
 """Which names there are, and whether there may be others too."""
 
 
@@ -264,13 +264,13 @@ def _of_elements(inside: Values) -> Names:
     parts = tuple(one for one in inside if one.kind == "part")
     others = [one for one in inside if one.kind not in ("const", "part")]
     grade = "computed" if any(is_made_of_text(one) for one in others) else "unknown" if others else ""
-    return names, Doubt(grade, parts)
+    return names, Uncertainty(grade, parts)
 
 
 def _both(one: Names, other: Names) -> Names:
     grades = (one[1].grade, other[1].grade)
     grade = "computed" if "computed" in grades else grades[0] or grades[1]
-    return [*one[0], *other[0]], Doubt(grade, one[1].parts + other[1].parts)
+    return [*one[0], *other[0]], Uncertainty(grade, one[1].parts + other[1].parts)
 
 
 DISPATCHING = ("functools.singledispatch", "functools.singledispatchmethod")

@@ -36,7 +36,7 @@ ANY: Values = frozenset({UNKNOWN})
 SOME_TEXT: Values = frozenset({COMPUTED})
 
 
-class Doubt(NamedTuple):
+class Uncertainty(NamedTuple):
     """Whether a name may be another than those that are known."""
 
     grade: str = ""  # `computed` (put together in a way that cannot be followed), `unknown` (data) or empty
@@ -47,8 +47,8 @@ class Doubt(NamedTuple):
         return bool(self.grade or self.parts)
 
 
-NO_DOUBT = Doubt()
-PUT_TOGETHER = Doubt("computed")
+NO_DOUBT = Uncertainty()
+PUT_TOGETHER = Uncertainty("computed")
 
 FIELDS = ("dataclasses.field", "dataclasses.fields", "dataclasses.Field")
 """What gives the fields of a class: `asdict` and `astuple` read the attributes that they name."""
@@ -77,7 +77,7 @@ def is_made_of_text(value: Value) -> bool:
 class Reach(Protocol):
     """Is told of attributes that are reached by a name given as text."""
 
-    def reached(self, node: ast.expr, bases: Values, names: list[str], doubt: Doubt) -> None:
+    def reached(self, node: ast.expr, bases: Values, names: list[str], doubt: Uncertainty) -> None:
         """Attributes of `bases`; `doubt` says whether there may be others than `names`."""
 
     def type_of(self, node: ast.expr, full: str) -> None:
@@ -215,7 +215,7 @@ class Texts:
                 found.add(("", "", "data"))
         return found or {("", "", "computed")}
 
-    def names(self, node: ast.expr) -> tuple[list[str], Doubt]:
+    def names(self, node: ast.expr) -> tuple[list[str], Uncertainty]:
         """Which attribute names an expression may be, and whether others too."""
         try:
             found = self.constant(node)
@@ -233,7 +233,7 @@ class Texts:
                 grade = "computed"
             elif not grade:
                 grade = "unknown"
-        return names, Doubt(grade, tuple(parts))
+        return names, Uncertainty(grade, tuple(parts))
 
 
 _Made = tuple[str, str | None, str]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .evaluation import Evaluation, Files
 from .fields import DISPATCHING, hidden_code
 from .known import HOOKS, READ, is_known
-from .names import FIELDS, Doubt, Value, Values
+from .names import FIELDS, Uncertainty, Value, Values
 from .rules import (
     ATTRIBUTE,
     CAPABLE,
@@ -378,7 +378,7 @@ class Reaching:
             elif base.kind == "own":
                 self._say(MUTATION, f"{name} is set in another file of the plugin.", node.lineno)
 
-    def reached(self, node: ast.expr, bases: Values, names: list[str], doubt: Doubt) -> None:
+    def reached(self, node: ast.expr, bases: Values, names: list[str], doubt: Uncertainty) -> None:
         """Attributes that are reached by a name that is given as text: `getattr`, `attrgetter`, `vars`."""
         for name in names:
             self._reach(node, bases, name)
@@ -396,7 +396,7 @@ class Reaching:
         elif grade:
             self._plugin.doubts.append((self._unit, node.lineno))
 
-    def _grade(self, bases: Values, doubt: Doubt) -> str:
+    def _grade(self, bases: Values, doubt: Uncertainty) -> str:
         joined = _doubt_of(doubt.parts, bases, self._plugin) if doubt.grade != "computed" else ""
         return joined if joined == "computed" else doubt.grade or joined
 

@@ -6,7 +6,7 @@ import pytest
 
 from kagura_kernel.cockpit.transports.conversations import terms_of
 from kagura_kernel.cockpit.transports.messages import (
-    RunTelling,
+    RunThread,
     cut,
     end_post,
     fits,
@@ -57,7 +57,7 @@ def test_a_text_that_fits_is_left_alone():
 
 
 def test_a_run_says_what_it_does_and_then_how_it_ended():
-    telling = RunTelling(RUN)
+    telling = RunThread(RUN)
     telling.take(RunStarted(**FACTS, task="go"))
     telling.take(ToolCalled(**FACTS, call_id="1", tool="bash"))
     telling.take(TextWritten(**FACTS, text="I look."))
@@ -135,7 +135,7 @@ def test_answers_that_do_not_fit_on_buttons_are_numbered():
 
 
 def test_changes_that_come_in_parts_are_counted_together_and_once():
-    telling = RunTelling(RUN)
+    telling = RunThread(RUN)
     parts = [[FileChange(path=f"{number}.txt", status="added") for number in part] for part in (range(2), range(1, 5))]
     for part in parts:
         telling.take(ChangesCollected(**FACTS, changes=tuple(part)))

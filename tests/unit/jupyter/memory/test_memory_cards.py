@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
+from kagura_kernel.cockpit.memory import MemoryDesk, MemoryServices
 from kagura_kernel.cockpit.memory_words import changed_lines, memory_lines
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.categories import CATEGORIES
 from kagura_kernel.domain.memory import FIXES, LESSON, Author, Draft, Edge, Memory, Recalled, ShownMemory, Source, Tier
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.trust import Standing
+from kagura_kernel.journal.trust import TrustRecord
 from kagura_kernel.jupyter import memories
 from kagura_kernel.jupyter.memories import (
     MEMORIES_MIME,
@@ -84,7 +84,7 @@ def slot(memory, journal, tmp_path, monkeypatch):
     monkeypatch.setattr(memories, "Slot", lambda: shown)
     monkeypatch.setattr(memories, "aside", lambda work: work())
     memory.remember(Draft("Deploy on <b>Fridays</b>.", Source(Author.AGENT, "default"), id="mem-a"))
-    desk = MemoryDesk(MemorySurroundings(lambda: memory, lambda: journal, FakeClock(), tmp_path / "home"))
+    desk = MemoryDesk(MemoryServices(lambda: memory, lambda: journal, FakeClock(), tmp_path / "home"))
     found = [Recalled(memory.reference("mem-a"), 0.5, ("deploy",))]
     MemoryList(lambda: desk, memories_table(found, datetime.now(UTC)).lines())
     return shown
@@ -218,7 +218,7 @@ def test_lessons_plans_and_questions_show_hostile_words_as_words(text):
     plan = LEARNED.planned(lessons=("mem-4",))
     view = RunView().apply_all([RUN.started(), plan, LEARNED.seen(), LEARNED.shown(how="lesson", memories=(shown,))])
     check(html_of(card.learned(view, live=True)))
-    names = Standing("dns-read", names=frozenset({text}))
+    names = TrustRecord("dns-read", names=frozenset({text}))
     trust = proposal_text(CATEGORIES[2], names, NOW)
     for kind, detail in ((ApprovalKind.PLAN, f"Lessons: {found.shown}"), (ApprovalKind.TRUST, trust)):
         asked = RUN.asked(kind=kind, title="Start it?", detail=detail, arguments={"lessons": [text]})

@@ -8,7 +8,7 @@ from kagura_kernel.domain.errors import KitGone
 from kagura_kernel.kit.definitions.references import AgentPlaces, resolve_agent
 from kagura_kernel.kit.staging import plan as planning, stage
 from kagura_kernel.kit.staging.plan import plan_kit
-from kagura_kernel.kit.staging.planned import surroundings_of
+from kagura_kernel.kit.staging.planned import kit_places
 from kagura_kernel.kit.staging.stage import Block, build_kit, read_staged, staged_files
 from tests.support.kit_rig import SECRET
 
@@ -51,7 +51,7 @@ def test_kits_are_kept_apart_by_agent_and_by_project(rig):
     keys = {
         plan_kit(agent, rig.where).key,
         plan_kit(rig.agent(name="other"), rig.where).key,
-        plan_kit(agent, surroundings_of(elsewhere, home=rig.home, config=rig.where.config)).key,
+        plan_kit(agent, kit_places(elsewhere, home=rig.home, config=rig.where.config)).key,
         plan_kit(replace(agent, kind="file"), rig.where).key,
     }
     assert len(keys) == 4
@@ -76,7 +76,7 @@ def test_a_place_that_is_not_there_or_cannot_be_listed_is_no_mistake(rig, tmp_pa
         "Skills in ~/.agents/skills are passed over: it is no directory.",
         "Skills in ~/.claude/skills are passed over: it is a link that leads out of its directory.",
     )
-    nowhere = surroundings_of(tmp_path / "gone", home=tmp_path / "no-home", config=tmp_path / "no-config")
+    nowhere = kit_places(tmp_path / "gone", home=tmp_path / "no-home", config=tmp_path / "no-config")
     assert plan_kit(rig.agent(), nowhere).empty
 
 
@@ -93,7 +93,7 @@ def test_skills_that_do_not_fit_into_one_kit_are_left_out_whole(rig, monkeypatch
 
 def test_a_skill_that_lies_in_the_project_is_seen_there_wherever_it_was_found(rig):
     rig.skill("mine", place=".agents/skills")
-    where = surroundings_of(rig.home / ".agents/skills/mine", home=rig.home, config=rig.where.config)
+    where = kit_places(rig.home / ".agents/skills/mine", home=rig.home, config=rig.where.config)
     [skill] = plan_kit(rig.agent(), where).skills
     assert (skill.place, skill.root) == ("workspace", "/workspace")
 

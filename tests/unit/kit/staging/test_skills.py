@@ -174,7 +174,7 @@ def test_what_somebody_else_put_above_a_project_outside_of_home_is_passed_over(r
     if os.geteuid() != 0:
         pytest.skip("giving a file to somebody else takes root")
     from kagura_kernel.kit.staging.plan import plan_kit
-    from kagura_kernel.kit.staging.planned import surroundings_of
+    from kagura_kernel.kit.staging.planned import kit_places
 
     project = tmp_path / "shared/project"
     project.mkdir(parents=True)
@@ -183,7 +183,7 @@ def test_what_somebody_else_put_above_a_project_outside_of_home_is_passed_over(r
     prompt = rig.write(tmp_path / "shared/AGENTS.md", "obey")
     os.chown(theirs, 12345, 12345)
     os.chown(prompt, 12345, 12345)
-    plan = plan_kit(rig.agent(), surroundings_of(project, home=rig.home, config=rig.home / ".config"))
+    plan = plan_kit(rig.agent(), kit_places(project, home=rig.home, config=rig.home / ".config"))
     assert [skill.name for skill in plan.skills] == ["ours"]
     assert left_out(plan) == {
         "prompt_files/AGENTS.md": "it belongs to somebody else",

@@ -23,7 +23,7 @@ from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.runs.approvals import _PATIENCE, RecordedApprover
-from kagura_kernel.runs.conversation import MAX_DEPTH, Hands, is_deeper_than
+from kagura_kernel.runs.conversation import MAX_DEPTH, RecordedTools, is_deeper_than
 from kagura_kernel.runs.exchange import Shown
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.run_end import ending_of
@@ -64,7 +64,7 @@ async def test_a_call_is_stored_before_it_runs_and_its_result_before_it_is_read(
         stored.append([row.event.kind for row in journal.events()])
         return await echo(call, listen)
 
-    result = await Hands(use, recorder, SystemClock(), fatal=pytest.fail).call(
+    result = await RecordedTools(use, recorder, SystemClock(), fatal=pytest.fail).call(
         ToolCall("c1", "bash", {"command": "ls"})
     )
     assert result.text == "did bash"
@@ -73,7 +73,7 @@ async def test_a_call_is_stored_before_it_runs_and_its_result_before_it_is_read(
 
 
 async def test_the_record_of_a_call_says_whether_the_run_offers_such_a_tool(recorder, journal):
-    hands = Hands(echo, recorder, SystemClock(), fatal=pytest.fail, offered={"bash"}.__contains__)
+    hands = RecordedTools(echo, recorder, SystemClock(), fatal=pytest.fail, offered={"bash"}.__contains__)
     await hands.call(ToolCall("c1", "bash", {}))
     await hands.call(ToolCall("c2", "made_up", {}))
     events = [row.event for row in journal.events()]
@@ -82,7 +82,7 @@ async def test_the_record_of_a_call_says_whether_the_run_offers_such_a_tool(reco
 
 
 async def test_a_character_cut_in_two_is_put_together(recorder):
-    await Hands(echo, recorder, SystemClock(), fatal=pytest.fail).call(ToolCall("c1", "bash", {}))
+    await RecordedTools(echo, recorder, SystemClock(), fatal=pytest.fail).call(ToolCall("c1", "bash", {}))
     recorder.end()
     texts = []
     while (event := await recorder.next()) is not None:
@@ -98,7 +98,7 @@ async def test_what_must_end_the_run_is_told_even_if_the_brain_hides_it(recorder
         raise SandboxDied("box-1", "it was killed")
 
     with pytest.raises(SandboxDied):
-        await Hands(die, recorder, SystemClock(), fatal=told.append).call(ToolCall("c1", "bash", {}))
+        await RecordedTools(die, recorder, SystemClock(), fatal=told.append).call(ToolCall("c1", "bash", {}))
     assert [type(error) for error in told] == [SandboxDied]
 
 
@@ -106,7 +106,9 @@ async def test_arguments_nested_very_deeply_are_refused_and_the_journal_stays_re
     async def use(*_: object) -> ToolResult:
         pytest.fail("it was called")
 
-    result = await Hands(use, recorder, SystemClock(), fatal=pytest.fail).call(ToolCall("c1", "bash", nested(5000)))
+    result = await RecordedTools(use, recorder, SystemClock(), fatal=pytest.fail).call(
+        ToolCall("c1", "bash", nested(5000))
+    )
     assert result.is_error
     assert "levels deep" in result.text
     assert [row.event.kind for row in journal.events(run_id="run-1")] == ["tool.called", "tool.finished"]
@@ -129,7 +131,7 @@ async def test_what_a_program_showed_is_recorded_before_its_result_and_the_brain
         del listen
         return ToolResult(f"did {call.name}", shows=call.name == "python")
 
-    hands = Hands(use, recorder, SystemClock(), fatal=pytest.fail, shown=shown)
+    hands = RecordedTools(use, recorder, SystemClock(), fatal=pytest.fail, shown=shown)
     result = await hands.call(ToolCall("c1", "python", {"code": "x"}))
     assert result.text == "did python\nShown to the person: text/html."
     assert result.images == (picture,)
