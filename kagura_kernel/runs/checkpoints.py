@@ -7,12 +7,12 @@ text has gone through redaction. A run without a memory, and a cell's own code, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kagura_kernel.brain.provider import REPLAY, AuthContext, BrainCapabilities, BrainEvent, BrainProvider, Turn
+from kagura_kernel.brain.provider import REPLAY, BrainEvent, BrainProvider, Turn
 from kagura_kernel.domain.errors import BrainForgot, JournalError, KaguraError
 from kagura_kernel.domain.events import Noted
 from kagura_kernel.domain.events.memory import RunCheckpointed
@@ -33,10 +33,6 @@ from kagura_kernel.runs.run_memory import pushed
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.tools.standard import PlanTool
 from kagura_kernel.tools.toolbox import Tool
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 
 _USUAL = {one.name: one.default for one in fields(FileChange) if one.name not in ("path", "status")}
 
@@ -83,49 +79,28 @@ def fields_of(change: FileChange) -> dict[str, object]:
     }
 
 
-class OrAfresh:
-    """A brain that begins anew where it was to go on with a conversation that it has forgotten.
+async def or_afresh(brain: BrainProvider, turn: Turn, forgot: Callable[[], None]) -> AsyncGenerator[BrainEvent, None]:
+    """What a brain says, that of a conversation begun anew where it has forgotten the one it was to go on with.
 
     Args:
-        inner: The brain.
+        brain: The brain.
+        turn: What it is asked.
         forgot: Called before it begins anew.
     """
-
-    def __init__(self, inner: BrainProvider, forgot: Callable[[], None]) -> None:
-        self._inner = inner
-        self._forgot = forgot
-
-    @property
-    def name(self) -> str:
-        """The brain's."""
-        return self._inner.name
-
-    def resolve_auth(self) -> AuthContext:
-        """As the brain."""
-        return self._inner.resolve_auth()
-
-    def capabilities(self) -> BrainCapabilities:
-        """As the brain."""
-        return self._inner.capabilities()
-
-    async def run(self, turn: Turn) -> AsyncGenerator[BrainEvent, None]:
-        """Think until done; raises as the brain, but for `BrainForgot`."""
+    while True:
+        stream = brain.run(turn)
         try:
-            async for event in self._events(turn):
-                yield event
+            async with aclosing(stream) as events:  # type: ignore[type-var]
+                async for event in events:
+                    yield event
         except BrainForgot:
+            if not turn.resume:
+                raise
             # It says so before anything else, so nothing was done twice.
-            self._forgot()
+            forgot()
+            turn = replace(turn, resume="")
         else:
             return
-        async for event in self._events(replace(turn, resume="")):
-            yield event
-
-    async def _events(self, turn: Turn) -> AsyncGenerator[BrainEvent, None]:
-        stream: AsyncIterator[BrainEvent] = self._inner.run(turn)
-        async with aclosing(stream) as events:  # type: ignore[type-var]
-            async for event in events:
-                yield event
 
 
 LONGEST_TASK = 64 * 1024
@@ -191,9 +166,9 @@ class Checkpointing:
         task = self._around.order.task
         return task if self._from is None else f"Go on with this task, which was interrupted:\n\n{task}"
 
-    def thinking(self, brain: BrainProvider) -> BrainProvider:
-        """The brain; where it is to go on with a conversation and has forgotten it, it begins anew with the same."""
-        return brain if self._from is None else OrAfresh(brain, self._from.starts_over)
+    def thinking(self, brain: BrainProvider, turn: Turn) -> AsyncIterator[BrainEvent]:
+        """What the brain says; where it is to go on with a conversation and has forgotten it, it begins anew."""
+        return brain.run(turn) if self._from is None else or_afresh(brain, turn, self._from.starts_over)
 
     # ---------------------------------------------------------------- the steps
 

@@ -224,7 +224,6 @@ async def converse(context: RunContext) -> Ending:
         toolsets = await _open_toolsets(context, [spec.name for spec in toolbox.specs()], show)
         toolbox.add(*toolsets.tools)
         toolbox.add(*own_tools(context.parts.tools, runtime, [spec.name for spec in toolbox.specs()]))
-        brain = context.checkpoints.thinking(order.brain)
         turn = _turn(context, toolbox, results, toolsets.briefing)
         pictures = await _pictures(order, show)
         told, pasted = await show_notebook(context, show)
@@ -235,7 +234,7 @@ async def converse(context: RunContext) -> Ending:
             place = await open_inside(context, exchange)
             call_tool = paced(turn.call_tool, context.parts.clock)
             turn = replace(turn, tools=offered(turn.tools), call_tool=call_tool, inside=place)
-        return await _listen(context, brain, turn)
+        return await _listen(context, order.brain, turn)
     finally:
         if context.delegation is not None:
             await context.delegation.close()
@@ -436,7 +435,7 @@ async def _listen(context: RunContext, brain: BrainProvider, turn: Turn) -> Endi
     books = Books(context.account, context.recorder, context.parts.price, context.parts.clock)
     own = OwnTools(context)
     context.account.unasked = False
-    stream: AsyncGenerator[BrainEvent, None] = brain.run(turn)  # type: ignore[assignment]
+    stream: AsyncGenerator[BrainEvent, None] = context.checkpoints.thinking(brain, turn)  # type: ignore[assignment]
     async with aclosing(stream):
         async for event in stream:
             # While a brain thinks, the rules are compiled; nothing that it says is told before they are.

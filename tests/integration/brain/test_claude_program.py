@@ -18,7 +18,7 @@ from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainSession, Br
 from kagura_kernel.domain.errors import BrainForgot, BrainLost, BrainNotConfigured, BrainRefused
 from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
-from kagura_kernel.runs.checkpoints import OrAfresh
+from kagura_kernel.runs.checkpoints import or_afresh
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events, child_processes, first_word
 from kagura_kernel.testing.patience import eventually
 from tests.support.effort import EVERYTHING
@@ -505,7 +505,7 @@ async def test_a_conversation_that_is_gone_is_said_to_be_and_begins_anew_where_t
         with pytest.raises(BrainForgot):
             await all_events(brain, turn)
         forgot: list[bool] = []
-        [*_, done] = await all_events(OrAfresh(brain, lambda: forgot.append(True)), turn)
+        [*_, done] = [event async for event in or_afresh(brain, turn, lambda: forgot.append(True))]
     assert isinstance(done, BrainDone)
     assert done.text == "Afresh."
     assert forgot == [True]
