@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import Row, bindparam, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, Row, bindparam, insert, or_, select, text, update
 
 from kagura_kernel.domain.errors import LeaseEnded, RunUnknown, UnknownName
 from kagura_kernel.domain.late_dataclass import dataclass, replace
@@ -32,54 +32,7 @@ if TYPE_CHECKING:
 
 LedgerState = Literal["minting", "live", "owed", "gone"]
 
-_BEGIN = insert(leases)
-_COMPLETE = (
-    update(leases)
-    .where(leases.c.id == bindparam("key"), leases.c.state == "minting")
-    .values(state="live", handle=bindparam("handle"), expires_at=bindparam("expires_at"), dies_at=bindparam("dies_at"))
-)
-_OWE = (
-    update(leases)
-    .where(leases.c.id == bindparam("key"), leases.c.state.in_(("minting", "live")))
-    .values(state="owed", why=bindparam("why"), ended_at=bindparam("ended_at"), retry_at=bindparam("retry_at"))
-)
-_POSTPONE = (
-    update(leases)
-    .where(leases.c.id == bindparam("key"), leases.c.state == "owed")
-    .values(
-        attempts=leases.c.attempts + 1,
-        retry_at=bindparam("retry_at"),
-        why=bindparam("why"),
-        claimed_by=None,
-        claimed_until=None,
-    )
-)
-_CLOSE = (
-    update(leases)
-    .where(leases.c.id == bindparam("key"), leases.c.state != "gone")
-    .values(
-        state="gone",
-        handle="",
-        why=bindparam("why"),
-        ended_at=bindparam("ended_at"),
-        retry_at=None,
-        claimed_by=None,
-        claimed_until=None,
-    )
-)
-_CLAIM = (
-    update(leases)
-    .where(
-        leases.c.id == bindparam("key"),
-        leases.c.state != "gone",
-        or_(
-            leases.c.claimed_by.is_(None),
-            leases.c.claimed_by.in_((bindparam("who"), bindparam("over"))),
-            leases.c.claimed_until < bindparam("now"),
-        ),
-    )
-    .values(claimed_by=bindparam("who"), claimed_until=bindparam("until"))
-)
+_UNCLAIMED = {"claimed_by": None, "claimed_until": None}
 _OPEN = select(leases).where(leases.c.state != "gone").order_by(leases.c.began_at, leases.c.id)
 _STATE = select(leases.c.state).where(leases.c.id == bindparam("key"))
 _ONE = select(leases).where(leases.c.id == bindparam("key"))
@@ -151,7 +104,7 @@ class LeaseLedger:
         with self._journal.writing(flush=flush) as writing:
             if after and writing.connection.execute(_STATE, {"key": after}).scalar_one_or_none() != "live":
                 return False
-            writing.connection.execute(_BEGIN, values)
+            writing.connection.execute(insert(leases), values)
         return True
 
     def is_live(self, key: str) -> bool:
@@ -161,11 +114,9 @@ class LeaseLedger:
 
     def complete(self, key: str, *, handle: str, expires_at: datetime, dies_at: datetime) -> bool:
         """Write down that it was minted; False when somebody has settled the row meanwhile, and it must not be used."""
-        return self._change(
-            _COMPLETE,
-            {"key": key, "handle": as_text(handle), "expires_at": stamp(expires_at), "dies_at": stamp(dies_at)},
-            flush=True,
-        )
+        ends = {"expires_at": stamp(expires_at), "dies_at": stamp(dies_at)}
+        values = {"state": "live", "handle": as_text(handle), **ends}
+        return self._change(key, leases.c.state == "minting", values, flush=True)
 
     def owe(self, key: str, why: str, *, due: datetime | None = None) -> bool:
         """Write down that it has to be revoked; False when that, or more, is known already.
@@ -175,18 +126,20 @@ class LeaseLedger:
             why: Why.
             due: No sweep touches it before, UTC, while its process lives; None is at once.
         """
-        now = stamp(self._journal.clock.now())
-        retry_at = stamp(due) if due else None
-        return self._change(_OWE, {"key": key, "why": as_text(why), "ended_at": now, "retry_at": retry_at})
+        times = {"ended_at": stamp(self._journal.clock.now()), "retry_at": stamp(due) if due else None}
+        values = {"state": "owed", "why": as_text(why), **times}
+        return self._change(key, leases.c.state.in_(("minting", "live")), values)
 
     def postpone(self, key: str, *, until: datetime, why: str) -> bool:
         """Write down that revoking it failed, and give up the claim; False when it is not owed."""
-        return self._change(_POSTPONE, {"key": key, "retry_at": stamp(until), "why": as_text(why)})
+        values = {"attempts": leases.c.attempts + 1, "retry_at": stamp(until), "why": as_text(why)}
+        return self._change(key, leases.c.state == "owed", values | _UNCLAIMED)
 
     def close(self, key: str, why: str) -> bool:
         """Write down that it is gone; False when that is known already. What revoked it is forgotten."""
-        now = stamp(self._journal.clock.now())
-        return self._change(_CLOSE, {"key": key, "why": as_text(why), "ended_at": now})
+        times = {"ended_at": stamp(self._journal.clock.now()), "retry_at": None}
+        values = {"state": "gone", "handle": "", "why": as_text(why), **times, **_UNCLAIMED}
+        return self._change(key, leases.c.state != "gone", values)
 
     def claim(self, key: str, *, by: str, until: datetime, over: str = "") -> bool:
         """Settle this row alone until then; False when another one does, or when it is gone.
@@ -197,14 +150,10 @@ class LeaseLedger:
             until: When the claim lapses by itself, UTC.
             over: A claim that does not count, because whoever made it is gone.
         """
-        values = {
-            "key": key,
-            "who": as_text(by),
-            "over": as_text(over),
-            "now": stamp(self._journal.clock.now()),
-            "until": stamp(until),
-        }
-        return self._change(_CLAIM, values)
+        held, who, now = leases.c.claimed_by, as_text(by), stamp(self._journal.clock.now())
+        free = or_(held.is_(None), held.in_((who, as_text(over))), leases.c.claimed_until < now)
+        values = {"claimed_by": who, "claimed_until": stamp(until)}
+        return self._change(key, (leases.c.state != "gone") & free, values)
 
     def open_rows(self) -> list[LeaseRow]:
         """Everything that is not gone, the oldest first, of all runs in all processes."""
@@ -223,9 +172,11 @@ class LeaseLedger:
         query = query.order_by(leases.c.began_at.desc(), leases.c.id.desc()).limit(limit)
         return self._journal.readable(self._journal.read(query), _row)
 
-    def _change(self, statement: Any, values: Mapping[str, Any], *, flush: bool = False) -> bool:
+    def _change(self, key: str, fits: ColumnElement[bool], values: Mapping[str, Any], *, flush: bool = False) -> bool:
+        """Change a row if it fits; whether it did."""
+        changing = update(leases).where(leases.c.id == key, fits).values(values)
         with self._journal.writing(flush=flush) as writing:
-            return bool(writing.connection.execute(statement, dict(values)).rowcount == 1)
+            return bool(writing.connection.execute(changing).rowcount == 1)
 
 
 def _row(found: Row[Any]) -> LeaseRow:
