@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, bindparam, case, func, insert, select, update
+from sqlalchemy import Connection, Text, bindparam, case, func, insert, select, update
 
 from kagura_kernel.domain.events import (
     ApprovalDecided,
@@ -153,33 +153,18 @@ def new_run(seq: int, event: RunStarted) -> dict[str, Any]:
     }
 
 
+_BLANK = {one.name: None if one.nullable else "" if isinstance(one.type, Text) else 0 for one in runs.c}
+
+
 def blank_run(seq: int, event: Event) -> dict[str, Any]:
     """The row of a run of which nothing is known yet."""
-    texts = ("task", "brain", "model", "box", "project", "owner", "user_name", "cost_source", "error_code")
-    places = ("notebook", "kernel_id", "cell_id")
-    counts = ("turns", "tool_calls", "changed_files", "input_tokens", "output_tokens")
-    return {
+    return _BLANK | {
         "run_id": event.run_id,
         "first_seq": seq,
         "session_id": event.session_id,
         "flavour": "agent",
         "status": "running",
         "started_at": stamp(event.at),
-        "brain_session": "",
-        "cache_read_tokens": 0,
-        "cache_write_tokens": 0,
-        "duration": None,
-        "reported_usd": None,
-        "computed_usd": None,
-        "budget_usd": None,
-        "lineage": "",
-        "resumes": "",
-        "estimated_usd": None,
-        "estimated_seconds": None,
-        "verified": None,
-        "untrusted": 0,
-        **dict.fromkeys((*texts, *places), ""),
-        **dict.fromkeys(counts, 0),
     }
 
 
