@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from kagura_kernel.plugins.manager import PluginManager
     from kagura_kernel.runs.audit_run import AuditOrder, AuditRun
     from kagura_kernel.runs.message_run import ClassifyingRun
+    from kagura_kernel.runs.question_run import QuestionOrder, QuestionParts
     from kagura_kernel.tools.extension_tools import ToolMaker
 
 HEADLESS = "nobody can be asked here, so the policy says no"
@@ -623,11 +624,9 @@ class Cockpit:
         self.plugins.reloading.begin()
 
     def _start_audit(self, order: AuditOrder, approver: Approver) -> tuple[RunHandle, AuditRun]:
-        from kagura_kernel.runs.audit_run import AuditParts, AuditRun
+        from kagura_kernel.runs.audit_run import AuditRun
 
-        parts = self._parts
-        day = self._quotas.day(order.user, order.brain)
-        run = AuditRun(order, AuditParts(parts.journal, parts.clock, approver, parts.price, parts.redactor, day))
+        run = AuditRun(order, self._question_parts(order), approver)
         handle = RunHandle(run, self._engine)
         self._begin(handle)
         return handle, run
@@ -645,15 +644,18 @@ class Cockpit:
             QuotaReached: the day's money is spent.
         """
         from kagura_kernel.runs.message_run import ClassifyingRun
-        from kagura_kernel.runs.question_run import QuestionParts
 
-        parts = self._parts
-        order = classifying_order(message, parts.choices)
-        day = self._quotas.day(order.user, order.brain)
-        run = ClassifyingRun(order, QuestionParts(parts.journal, parts.clock, parts.price, parts.redactor, day))
+        order = classifying_order(message, self._parts.choices)
+        run = ClassifyingRun(order, self._question_parts(order))
         handle = RunHandle(run, self._engine)
         self._begin(handle)
         return handle, run
+
+    def _question_parts(self, order: QuestionOrder) -> QuestionParts:
+        from kagura_kernel.runs.question_run import QuestionParts
+
+        parts, day = self._parts, self._quotas.day(order.user, order.brain)
+        return QuestionParts(parts.journal, parts.clock, parts.price, parts.redactor, day)
 
     def _going_on(self) -> dict[str, RunHandle]:
         with self._lock:

@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.domain.approvals import ApprovalKind, Approver, Verdict
-from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted, BrainError, BrainLost, KaguraError
-from kagura_kernel.domain.events import Noted, PluginAudited, RunStarted
-from kagura_kernel.domain.late_dataclass import dataclass, field
+from kagura_kernel.domain.events import Noted, PluginAudited
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.variables import CellPlace
-from kagura_kernel.journal.spending import DayBudget
-from kagura_kernel.journal.store import Journal
-from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.plugins.audit import MAX_ANSWER, AuditPrompt, audit_prompt, deep_audit, replayed_ids, static_audit
 from kagura_kernel.plugins.manifest import Found
 from kagura_kernel.plugins.scan.scanner import ScanResult
 from kagura_kernel.runs.approvals import RecordedApprover
-from kagura_kernel.runs.order import Price
-from kagura_kernel.runs.question_run import BrainSilent, Question, QuestionParts, QuestionRun, ask
+from kagura_kernel.runs.question_run import BrainSilent, Question, QuestionOrder, QuestionParts, QuestionRun, ask
 from kagura_kernel.runs.run_end import Ending
 from kagura_kernel.runtime.router import Asker, use_approver
 
@@ -39,26 +35,17 @@ RETRY, STATIC, ABORT = "Retry", "Static only", "Abort"
 
 
 @dataclass(frozen=True, slots=True)
-class AuditOrder:
+class AuditOrder(QuestionOrder):
     """One audit as it was asked for."""
 
-    run_id: str
-    session_id: str  # The session that asks. The brain gets a fresh one of its own, which nothing goes on from.
     found: Found  # The plugin: these very bytes are shown
     scan: ScanResult  # Of the same bytes
-    brain: BrainProvider | None = None  # Who looks; None for the scan alone
-    brain_reason: str = ""  # Why this one, or why none: half a sentence
-    model: str = ""  # Model asked for; empty is the brain's own choice
-    by: str = ""  # Who asked for it
+    _: KW_ONLY
     headless: bool = False  # Whether nobody can be asked
     recorded: str = ""  # For a brain that plays a cassette: the task that was recorded with it
-    budget_usd: float | None = None  # Limit in USD; None is none
     # Seconds until no answer to a question means going on without the brain
     deadline: float = DEFAULTS.approval_deadline
     project: str = ""  # The project root on the host; empty without one
-    origin: str = "api"  # Where it was asked for
-    user: str = ""  # Login name
-    owner: str = ""  # The process that runs it
     place: CellPlace = field(default_factory=CellPlace)  # The cell that asked
     known: PluginAudit | None = None  # A report of these very bytes that was made before; nobody is asked for another
     # What follows within the same run, such as asking a person what to do about it: gets the report and whom to ask,
@@ -71,53 +58,30 @@ class AuditOrder:
         return f"{self.found.name} {self.found.manifest.version}"
 
 
-@dataclass(frozen=True, slots=True)
-class AuditParts:
-    """What carries an audit out."""
-
-    journal: Journal  # Where every fact goes
-    clock: Clock  # The time
-    approver: Approver  # Who is asked when the brain is silent
-    price: Price  # What tokens cost
-    # Finds secrets in what is told of it; None takes none out. The auditor itself is shown the very bytes that would
-    # run: what looks like a secret could be what is to be hidden from it.
-    redactor: Redactor | None = None
-    day: DayBudget | None = None  # What limits all runs of its person; None where nothing does
-
-
 class AuditRun(QuestionRun):
     """An audit that can be listened to once, and stopped at any time."""
 
     order: AuditOrder
     unheard = "it is an audit, whose one question is fixed"
 
-    def __init__(self, order: AuditOrder, parts: AuditParts) -> None:
-        super().__init__(order, QuestionParts(parts.journal, parts.clock, parts.price, parts.redactor))
+    def __init__(self, order: AuditOrder, parts: QuestionParts, approver: Approver) -> None:
+        super().__init__(order, parts)
         # The report; None until there is one. An audit that was called off, or failed, has none.
         self.audit: PluginAudit | None = None
-        self._approver = RecordedApprover(parts.approver, self._recorder, parts.clock)
+        # Who is asked when the brain is silent
+        self._approver = RecordedApprover(approver, self._recorder, parts.clock)
 
-    def _record_start(self) -> None:
+    def _started(self) -> dict[str, Any]:
         order = self.order
-        self._recorder.record(
-            RunStarted,
-            task=f"Audit the plugin {order.plugin}",
-            flavour="audit",
-            brain=order.brain.name if order.brain else "",
-            brain_reason=order.brain_reason,
-            model=order.model if order.brain else "",
-            project=order.project,
-            write_mode="none",
-            budget_usd=order.budget_usd,
-            origin=order.origin,
-            user=order.user,
-            owner=order.owner,
-            headless=order.headless,
-            protected=(),
-            notebook=order.place.notebook,
-            kernel_id=order.place.kernel_id,
-            cell_id=order.place.cell_id,
-        )
+        return {
+            "task": f"Audit the plugin {order.plugin}",
+            "flavour": "audit",
+            "project": order.project,
+            "headless": order.headless,
+            "notebook": order.place.notebook,
+            "kernel_id": order.place.kernel_id,
+            "cell_id": order.place.cell_id,
+        }
 
     # ----------------------------------------------------------------- examine
 
@@ -139,7 +103,8 @@ class AuditRun(QuestionRun):
             return self._static(f"No brain has looked{why}.")
         while True:
             try:
-                # Beside the loop: looking for places in a long source takes a while.
+                # Beside the loop: looking for places in a long source takes a while. It is shown the bytes that would
+                # run, unredacted: what looks like a secret could be what is to be hidden from it.
                 prompt = await asyncio.to_thread(self._prompt)
                 if prompt is None:
                     return self._static("It is too large to be shown to a brain as a whole.")

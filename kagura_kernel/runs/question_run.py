@@ -6,13 +6,13 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import aclosing
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainProvider, BrainText, BrainUsage, Turn
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import BrainLost, RunKilled
-from kagura_kernel.domain.events import AnyEvent, RunFinished, TextStreamed, TextWritten
-from kagura_kernel.domain.late_dataclass import dataclass, field
+from kagura_kernel.domain.events import AnyEvent, RunFinished, RunStarted, TextStreamed, TextWritten
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.tools import ToolCall, ToolResult
@@ -120,28 +120,21 @@ async def _no_tools(call: ToolCall) -> ToolResult:
     return ToolResult(f"There is no tool {call.name!r}: this is one answer, without tools.", is_error=True, route="")
 
 
-class QuestionOrder(Protocol):
+@dataclass(frozen=True, slots=True)
+class QuestionOrder:
     """What every such run is told."""
 
-    @property
-    def run_id(self) -> str:
-        """The run's."""
-
-    @property
-    def session_id(self) -> str:
-        """The session that it belongs to."""
-
-    @property
-    def brain(self) -> BrainProvider | None:
-        """Who is asked; None for nobody."""
-
-    @property
-    def model(self) -> str:
-        """The model asked for; empty is the brain's own choice."""
-
-    @property
-    def budget_usd(self) -> float | None:
-        """Limit in USD; None is none."""
+    run_id: str
+    session_id: str  # The session that it belongs to. The brain gets a fresh one, which nothing goes on from.
+    _: KW_ONLY
+    brain: BrainProvider | None = None  # Who is asked; None for nobody
+    brain_reason: str = ""  # Why this one, or why none: half a sentence
+    model: str = ""  # Model asked for; empty is the brain's own choice
+    budget_usd: float | None = None  # Limit in USD; None is none
+    origin: str = "api"  # Where it was asked for
+    by: str = ""  # Who asked for it
+    user: str = ""  # Login name
+    owner: str = ""  # The process that runs it
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +144,7 @@ class QuestionParts:
     journal: Journal  # Where every fact goes
     clock: Clock  # The time
     price: Price  # What tokens cost
-    redactor: Redactor | None = field(default=None)  # Finds secrets in what is told of it; None takes none out
+    redactor: Redactor | None = None  # Finds secrets in what is told of it; None takes none out
     day: DayBudget | None = None  # What limits all runs of its person; None where nothing does
 
 
@@ -192,8 +185,8 @@ class QuestionRun(ABC):
         return told(self._recorder, self._drive, f"drive {self.order.run_id}")
 
     @abstractmethod
-    def _record_start(self) -> None:
-        """Record the first row."""
+    def _started(self) -> dict[str, Any]:
+        """What its first row says beside what every such run's does."""
 
     @abstractmethod
     async def _examine(self) -> Ending:
@@ -201,7 +194,20 @@ class QuestionRun(ABC):
 
     async def _drive(self) -> None:
         began = self._clock.monotonic()
-        self._record_start()
+        order = self.order
+        self._recorder.record(
+            RunStarted,
+            brain=order.brain.name if order.brain else "",
+            brain_reason=order.brain_reason,
+            model=order.model if order.brain else "",
+            write_mode="none",
+            budget_usd=order.budget_usd,
+            origin=order.origin,
+            user=order.user,
+            owner=order.owner,
+            protected=(),
+            **self._started(),
+        )
         ending = Ending("killed", error=RunKilled(self.order.run_id, "the end of its process"))
         try:
             ending = await self._work.to_the_end(self._examine())

@@ -13,8 +13,9 @@ from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, Risk
 from kagura_kernel.journal import views
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.plugins.audit import ids_in
-from kagura_kernel.runs.audit_run import AuditOrder, AuditParts, AuditRun
+from kagura_kernel.runs.audit_run import AuditOrder, AuditRun
 from kagura_kernel.runs.prices import price
+from kagura_kernel.runs.question_run import QuestionParts
 from kagura_kernel.testing.approver import ScriptedApprover
 from tests.support.auditor import report
 from tests.support.model_script import Request, message_text, offered_tools, says
@@ -44,7 +45,7 @@ async def audited(journal: Journal, server: ModelServer, home: Path) -> tuple[Au
     found, scan = sample_plugin()
     brain = ClaudeBrain({"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}, home)
     order = AuditOrder("run-1", "ses-1", found, scan, brain=brain, brain_reason="a key", by="ada", headless=True)
-    run = AuditRun(order, AuditParts(journal, SystemClock(), ScriptedApprover(Verdict.DENY), price))
+    run = AuditRun(order, QuestionParts(journal, SystemClock(), price), ScriptedApprover(Verdict.DENY))
     return run, [event async for event in run.events()]
 
 

@@ -35,7 +35,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 async def classified(journal: Journal, brain: BrainProvider, number: int = 1) -> ClassifyingRun:
     text = f"take the left one, the token is {TOKEN}"
-    order = ClassifyingOrder(f"run-{number}", f"ses-{number}", text, ["Which side? 1. left 2. right"], brain)
+    order = ClassifyingOrder(f"run-{number}", f"ses-{number}", text, ["Which side? 1. left 2. right"], brain=brain)
     run = ClassifyingRun(order, QuestionParts(journal, SystemClock(), price, shared_redactor()))
     async for _ in run.events():
         pass

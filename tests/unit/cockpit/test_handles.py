@@ -27,8 +27,9 @@ from kagura_kernel.domain.events import (
     ToolFinished,
 )
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.runs.audit_run import AuditOrder, AuditParts, AuditRun
+from kagura_kernel.runs.audit_run import AuditOrder, AuditRun
 from kagura_kernel.runs.prices import price
+from kagura_kernel.runs.question_run import QuestionParts
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Hang
 from kagura_kernel.testing.patience import eventually
@@ -93,7 +94,7 @@ async def test_an_audit_is_a_run_like_any_other_to_those_outside_the_engine(tmp_
     journal = Journal.open(tmp_path, clock=clock)
     found, scan = sample_plugin()
     order = AuditOrder("run-1", "ses-1", found, scan, brain=FakeAuditor(report()))
-    run = AuditRun(order, AuditParts(journal, clock, ScriptedApprover(), price))
+    run = AuditRun(order, QuestionParts(journal, clock, price), ScriptedApprover())
     engine = Engine()
     handle = RunHandle(run, engine)
     heard: list[AnyEvent] = []
@@ -112,9 +113,8 @@ async def test_a_silent_audit_is_stopped_from_outside(tmp_path):
     journal = Journal.open(tmp_path, clock=clock)
     found, scan = sample_plugin()
     brain = FakeAuditor(Hang())
-    run = AuditRun(
-        AuditOrder("run-1", "ses-1", found, scan, brain=brain), AuditParts(journal, clock, ScriptedApprover(), price)
-    )
+    order = AuditOrder("run-1", "ses-1", found, scan, brain=brain)
+    run = AuditRun(order, QuestionParts(journal, clock, price), ScriptedApprover())
     engine = Engine()
     handle = RunHandle(run, engine)
     handle.start(lambda _handle: None)

@@ -26,7 +26,8 @@ from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal import views
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.plugins.audit import audit_prompt, ids_in, replayed_ids
-from kagura_kernel.runs.audit_run import ABORT, RETRY, SILENCE_SECONDS, STATIC, AuditOrder, AuditParts, AuditRun
+from kagura_kernel.runs.audit_run import ABORT, RETRY, SILENCE_SECONDS, STATIC, AuditOrder, AuditRun
+from kagura_kernel.runs.question_run import QuestionParts
 from kagura_kernel.runs.redaction import Redacting
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import PER_ROUND, Hang
@@ -65,13 +66,8 @@ class Stage:
         found, scan = sample_plugin(source)
         fields = {"brain_reason": "the test says so", "by": "ada", "model": "", **more}
         order = AuditOrder("run-1", "ses-1", found, scan, brain=brain, **fields)  # type: ignore[arg-type]
-        parts = AuditParts(
-            self.journal,
-            self.clock,
-            approver or ScriptedApprover(),
-            lambda _usage, _model, _at: (0.002, "list 1"),  # type: ignore[arg-type]
-        )
-        return AuditRun(order, parts)
+        parts = QuestionParts(self.journal, self.clock, lambda _usage, _model, _at: (0.002, "list 1"))
+        return AuditRun(order, parts, approver or ScriptedApprover())  # type: ignore[arg-type]
 
     async def listen(self, run: AuditRun) -> AuditRun:
         async for event in run.events():
