@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ from kagura_kernel.brain.provider import (
     BrainUsage,
     Turn,
 )
-from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.commands import OutputChunk, OutputListener
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, TurnsExhausted, UsageError
 from kagura_kernel.domain.events import (
@@ -40,7 +39,7 @@ from kagura_kernel.domain.tools import ShowImage, ToolCall, ToolResult, ToolSpec
 from kagura_kernel.membrane.egress.hosts import ASK
 from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.delegation import delegation_tools
-from kagura_kernel.runs.exchange import ExchangeDirectory, Results, Shown
+from kagura_kernel.runs.exchange import ExchangeDirectory, Results
 from kagura_kernel.runs.images import WITH_THE_TASK, ModelImages
 from kagura_kernel.runs.ledger import Books
 from kagura_kernel.runs.notebook import notebook_tools, show_notebook
@@ -72,83 +71,46 @@ TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 PRIVATE = "(not recorded: it is kept in the memory, where it can be erased)"
 """What stands in the journal for an argument that it does not hold."""
 
-UseTool = Callable[[ToolCall, OutputListener], Awaitable[ToolResult]]
-"""Carries one call out; raises only what must end the run."""
-
 
 class RecordedTools:
-    """Records every call before it runs and every result before the brain sees it.
+    """Records every call before it runs and every result before the brain sees it."""
 
-    Args:
-        use: Carries a call out.
-        recorder: The run's record.
-        clock: For durations.
-        fatal: Told what must end the run, before it is raised: a brain's own program may swallow the exception.
-        shown: A call's id to what its programs showed to the person, which the brain learns too.
-        after: Called when a call has been carried out; its words, if any, are added to what the brain reads, and what
-            it raises is fatal too.
-        scrub: Takes live secrets out of what the brain reads.
-        redact: Takes every other secret out of it, when the live ones are hidden.
-        private: A tool's name and the arguments it was given to those of them that no journal holds.
-        offered: Whether the run offers a tool of a name.
-        finished: Told of every call that has been answered and recorded, before its brain is; what it raises is fatal.
-    """
-
-    def __init__(  # noqa: PLR0913 - what happens to a call on its way, each a step
-        self,
-        use: UseTool,
-        recorder: Recorder,
-        clock: Clock,
-        *,
-        fatal: Callable[[BaseException], None],
-        shown: Callable[[str], Awaitable[Shown]] | None = None,
-        after: Callable[[], Awaitable[str]] | None = None,
-        scrub: Callable[[str], str] = str,
-        redact: Callable[[str], Awaitable[str]] | None = None,
-        private: Callable[[str, Iterable[str]], Sequence[str]] | None = None,
-        offered: Callable[[str], bool] = lambda _name: False,
-        finished: Callable[[ToolCall, ToolResult], Awaitable[None]] | None = None,
-    ) -> None:
-        self._use = use
-        self._recorder = recorder
-        self._clock = clock
-        self._fatal = fatal
-        self._shown = shown
-        self._after = after
-        self._scrub = scrub
-        self._redact = redact
-        self._private = private
-        self._offered = offered
-        self._finished = finished
-        self.calls = 0
+    def __init__(self, context: RunContext, toolbox: Toolbox, results: Results) -> None:
+        self._context = context
+        self._toolbox = toolbox
+        self._results = results
+        self._through = context.changes.through
 
     async def call(self, call: ToolCall) -> ToolResult:
         """One tool call, from the brain's request to the answer it reads."""
+        await self._context.redacting.ready()
         try:
             return await self._recorded(call)
         except Exception as error:
             # Whatever a tool could not turn into a result ends the run, even if the brain hides it.
-            self._fatal(error)
+            self._context.stop(error)
             raise
 
     async def _recorded(self, call: ToolCall) -> ToolResult:
-        self.calls += 1
+        context, clock = self._context, self._context.parts.clock
         deep = is_deeper_than(call.arguments, MAX_DEPTH)
         arguments = {"refused": TOO_DEEP} if deep else self._told(call)
-        offered = self._offered(call.name)
-        self._recorder.record(ToolCalled, call_id=call.id, tool=call.name, arguments=arguments, offered=offered)
-        began = self._clock.monotonic()
+        offered = self._toolbox.offers(call.name)
+        context.recorder.record(ToolCalled, call_id=call.id, tool=call.name, arguments=arguments, offered=offered)
+        began = clock.monotonic()
         if deep:
             result = ToolResult(f"{call.name} was not called: its arguments are {TOO_DEEP}.", is_error=True, route="")
         else:
-            result = await self._use(call, streamer(self._recorder, call.id))
-        if self._shown is not None and result.shows and (shown := await self._shown(call.id)).words:
+            result = await self._carried_out(call)
+        if result.shows and (shown := await self._results.collect(call.id)).words:
+            # What its programs showed to the person, the brain learns too.
             result = replace(result, text=f"{result.text}\n{shown.words}", images=(*result.images, *shown.images))
-        if self._after is not None and (remark := await self._after()):
+        if self._through and (remark := await context.changes.write_through(context.box)):
             result = replace(result, text=f"{result.text}\n{remark}")
-        if (text := await self._shown_to_brain(result.text)) != result.text:
+        text = await context.redacting.words(context.membrane.scrubber.scrub(result.text))
+        if text != result.text:
             result = replace(result, text=text)
-        self._recorder.record(
+        context.recorder.record(
             ToolFinished,
             call_id=call.id,
             tool=call.name,
@@ -156,22 +118,28 @@ class RecordedTools:
             is_error=result.is_error,
             exit_code=result.exit_code,
             route=result.route,
-            duration=self._clock.monotonic() - began,
+            duration=clock.monotonic() - began,
             spill=result.spill,
             offered=offered,
         )
-        if self._finished is not None:
-            await self._finished(call, result)
+        context.learning.used(call, result)
+        context.trusting.used(call, result)
+        await context.checkpoints.finished(call, result)
         return result
+
+    async def _carried_out(self, call: ToolCall) -> ToolResult:
+        context = self._context
+        context.tool_calls += 1
+        if (known := await context.checkpoints.before(call)) is not None:
+            return known
+        # A brain may call from a task of its own, started before this run's context was set.
+        with use_approver(context.approver):
+            return await self._toolbox.call(call, streamer(context.recorder, call.id))
 
     def _told(self, call: ToolCall) -> dict[str, Any]:
         """A call's arguments as the journal holds them."""
-        hidden = self._private(call.name, call.arguments) if self._private is not None else ()
+        hidden = self._toolbox.private(call.name, call.arguments)
         return {name: PRIVATE if name in hidden else value for name, value in call.arguments.items()}
-
-    async def _shown_to_brain(self, text: str) -> str:
-        text = self._scrub(text)
-        return text if self._redact is None else await self._redact(text)
 
 
 def is_deeper_than(value: object, depth: int) -> bool:
@@ -291,43 +259,7 @@ async def _pictures(order: RunOrder, show: ShowImage | None) -> tuple[Image, ...
 
 
 def _turn(context: RunContext, toolbox: Toolbox, results: Results, toolsets: str) -> Turn:
-    order, parts = context.order, context.parts
-
-    async def use(call: ToolCall, listen: OutputListener) -> ToolResult:
-        context.tool_calls += 1
-        if (known := await context.checkpoints.before(call)) is not None:
-            return known
-        # A brain may call from a task of its own, started before this run's context was set.
-        with use_approver(context.approver):
-            return await toolbox.call(call, listen)
-
-    async def write_through() -> str:
-        return await context.changes.write_through(context.box)
-
-    async def call_tool(call: ToolCall) -> ToolResult:
-        await context.redacting.ready()
-        return await tools.call(call)
-
-    async def finished(call: ToolCall, result: ToolResult) -> None:
-        context.learning.used(call, result)
-        context.trusting.used(call, result)
-        await context.checkpoints.finished(call, result)
-
-    after = write_through if context.changes.through else None
-    tools = RecordedTools(
-        use,
-        context.recorder,
-        parts.clock,
-        fatal=context.stop,
-        shown=results.collect,
-        after=after,
-        scrub=context.membrane.scrubber.scrub,
-        redact=context.redacting.words,
-        private=toolbox.private,
-        offered=toolbox.offers,
-        finished=finished,
-    )
-
+    order = context.order
     specs = toolbox.specs()
     looks = [spec.name for spec in specs if spec.read_only or spec.name == PlanTool.spec.name]
     context.checkpoints.opened(looks, plugins=bool(context.plugins.briefing))
@@ -335,7 +267,7 @@ def _turn(context: RunContext, toolbox: Toolbox, results: Results, toolsets: str
         task=context.checkpoints.task(),
         system=_system(context, specs, toolsets),
         tools=specs,
-        call_tool=call_tool,
+        call_tool=RecordedTools(context, toolbox, results).call,
         model=order.model,
         budget_usd=context.account.left_usd,
         max_turns=order.max_turns,

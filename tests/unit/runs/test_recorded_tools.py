@@ -1,6 +1,8 @@
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from kagura_kernel.domain.events import ResultShown, ToolCalled, ToolFinished
 from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.runs.approvals import _PATIENCE, RecordedApprover
 from kagura_kernel.runs.conversation import MAX_DEPTH, RecordedTools, is_deeper_than
 from kagura_kernel.runs.exchange import Shown
@@ -44,6 +47,41 @@ def recorder(journal: Journal) -> Recorder:
     return Recorder(journal, SystemClock(), "run-1", "ses-1")
 
 
+class Bench:
+    """What a run's hands take from it, with one tool function for every call."""
+
+    def __init__(self, recorder: Recorder, use: Callable[..., Awaitable[ToolResult]]) -> None:
+        self.tool_calls = 0
+        self.told: list[BaseException] = []
+        self.stop = self.told.append
+        self.recorder, self.call = recorder, use
+        self.approver = ScriptedApprover()
+        self.parts = SimpleNamespace(clock=SystemClock())
+        self.changes = SimpleNamespace(through=False)
+        self.membrane = SimpleNamespace(scrubber=Scrubber(lambda: ()))
+        self.learning = self.trusting = SimpleNamespace(used=lambda *_: None)
+        self.redacting = self.checkpoints = self
+
+    def hands(self, collect: Callable[[str], Awaitable[Shown]] | None = None) -> RecordedTools:
+        context: Any = self
+        return RecordedTools(context, context, SimpleNamespace(collect=collect) if collect else context)
+
+    def offers(self, name: str) -> bool:
+        return name == "bash"
+
+    def private(self, _name: str, _arguments: object) -> tuple[str, ...]:
+        return ()
+
+    async def ready(self) -> None: ...
+
+    async def words(self, text: str) -> str:
+        return text
+
+    async def before(self, _call: ToolCall) -> None: ...
+
+    async def finished(self, _call: ToolCall, _result: ToolResult) -> None: ...
+
+
 def nested(depth: int) -> Any:
     value: Any = 1
     for _ in range(depth):
@@ -64,16 +102,14 @@ async def test_a_call_is_stored_before_it_runs_and_its_result_before_it_is_read(
         stored.append([row.event.kind for row in journal.events()])
         return await echo(call, listen)
 
-    result = await RecordedTools(use, recorder, SystemClock(), fatal=pytest.fail).call(
-        ToolCall("c1", "bash", {"command": "ls"})
-    )
+    result = await Bench(recorder, use).hands().call(ToolCall("c1", "bash", {"command": "ls"}))
     assert result.text == "did bash"
     assert stored == [["tool.called"]]
     assert [row.event.kind for row in journal.events()] == ["tool.called", "tool.finished"]
 
 
 async def test_the_record_of_a_call_says_whether_the_run_offers_such_a_tool(recorder, journal):
-    hands = RecordedTools(echo, recorder, SystemClock(), fatal=pytest.fail, offered={"bash"}.__contains__)
+    hands = Bench(recorder, echo).hands()
     await hands.call(ToolCall("c1", "bash", {}))
     await hands.call(ToolCall("c2", "made_up", {}))
     events = [row.event for row in journal.events()]
@@ -82,7 +118,7 @@ async def test_the_record_of_a_call_says_whether_the_run_offers_such_a_tool(reco
 
 
 async def test_a_character_cut_in_two_is_put_together(recorder):
-    await RecordedTools(echo, recorder, SystemClock(), fatal=pytest.fail).call(ToolCall("c1", "bash", {}))
+    await Bench(recorder, echo).hands().call(ToolCall("c1", "bash", {}))
     recorder.end()
     texts = []
     while (event := await recorder.next()) is not None:
@@ -92,23 +128,20 @@ async def test_a_character_cut_in_two_is_put_together(recorder):
 
 
 async def test_what_must_end_the_run_is_told_even_if_the_brain_hides_it(recorder):
-    told: list[BaseException] = []
-
     async def die(*_: object) -> ToolResult:
         raise SandboxDied("box-1", "it was killed")
 
+    bench = Bench(recorder, die)
     with pytest.raises(SandboxDied):
-        await RecordedTools(die, recorder, SystemClock(), fatal=told.append).call(ToolCall("c1", "bash", {}))
-    assert [type(error) for error in told] == [SandboxDied]
+        await bench.hands().call(ToolCall("c1", "bash", {}))
+    assert [type(error) for error in bench.told] == [SandboxDied]
 
 
 async def test_arguments_nested_very_deeply_are_refused_and_the_journal_stays_readable(recorder, journal):
     async def use(*_: object) -> ToolResult:
         pytest.fail("it was called")
 
-    result = await RecordedTools(use, recorder, SystemClock(), fatal=pytest.fail).call(
-        ToolCall("c1", "bash", nested(5000))
-    )
+    result = await Bench(recorder, use).hands().call(ToolCall("c1", "bash", nested(5000)))
     assert result.is_error
     assert "levels deep" in result.text
     assert [row.event.kind for row in journal.events(run_id="run-1")] == ["tool.called", "tool.finished"]
@@ -131,7 +164,7 @@ async def test_what_a_program_showed_is_recorded_before_its_result_and_the_brain
         del listen
         return ToolResult(f"did {call.name}", shows=call.name == "python")
 
-    hands = RecordedTools(use, recorder, SystemClock(), fatal=pytest.fail, shown=shown)
+    hands = Bench(recorder, use).hands(shown)
     result = await hands.call(ToolCall("c1", "python", {"code": "x"}))
     assert result.text == "did python\nShown to the person: text/html."
     assert result.images == (picture,)
