@@ -7,9 +7,10 @@ the driver end here: outside there is only `JournalUnwritable` and `JournalUnrea
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any
 
 from sqlalchemy import Connection, Executable, Row
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,88 +22,80 @@ from kagura_kernel.journal.statements import BATCH, run_text
 _IDLE_READERS = 4
 
 
-class Place(Protocol):
+class Place(ABC):
     """Where a journal is kept: what SQLite and PostgreSQL do differently."""
 
-    @property
-    def where(self) -> str:
-        """The place for messages; no password in it."""
-        ...
+    where: str  # The place for messages; no password in it
+    errors: tuple[type[Exception], ...]  # What SQLAlchemy and the driver raise
 
-    @property
-    def errors(self) -> tuple[type[Exception], ...]:
-        """What SQLAlchemy and the driver raise."""
-        ...
-
+    @abstractmethod
     def connect(self, *, odd_bytes: bool = False) -> Connection:
         """A fresh connection that commits each statement by itself.
 
         With `odd_bytes`, text that is no UTF-8 is read with surrogates instead of failing.
         """
-        ...
 
+    @abstractmethod
     def begin(self, connection: Connection, *, flush: bool, wait: bool = True) -> None:
         """Start a transaction that no other process can write beside; with `flush` its commit reaches the disk.
 
         Where another one writes it waits for some seconds, or not at all.
         """
-        ...
 
-    def without_waiting(self, connection: Connection) -> AbstractContextManager[object]:
+    def without_waiting(self, connection: Connection) -> AbstractContextManager[object]:  # noqa: ARG002 - a file answers at once
         """Send what is run inside without waiting for each answer; an error may come only with a result, or the end."""
-        ...
+        return nullcontext()
 
-    def is_awake(self, connection: Connection) -> bool:
-        """Whether the other side of a connection was there a moment ago."""
-        ...
+    def is_awake(self, connection: Connection) -> bool:  # noqa: ARG002 - nor does it sleep
+        """Whether the other side of a connection was there a moment ago; False where looking costs nothing."""
+        return False
 
+    @abstractmethod
     def chain(self, connection: Connection) -> Chain:
         """What adds the rows of one transaction."""
-        ...
 
+    @abstractmethod
     def begin_reading(self, connection: Connection) -> None:
         """Start a transaction that sees one moment of the journal."""
-        ...
 
+    @abstractmethod
     def in_transaction(self, connection: Connection) -> bool:
         """Whether a transaction is open."""
-        ...
 
+    @abstractmethod
     def mark(self, connection: Connection) -> str:
         """A text that is another one once any other connection has changed something; cheap to ask for."""
-        ...
 
+    @abstractmethod
     def scour(self, connection: Connection) -> None:
         """Take what was deleted off the disk too, as far as that can be done while others go on."""
-        ...
 
-    def unblock(self) -> None:
+    def unblock(self) -> None:  # noqa: B027 - whoever writes a file is the same person, and is not ended
         """Do what can be done about another one who has kept us waiting for too long; raises nothing."""
-        ...
 
     def why_gone(self) -> str:
         """Why writing would go nowhere although the connection lives; empty when all is well."""
-        ...
+        return ""
 
+    @abstractmethod
     def why(self, error: Exception) -> str:
         """The reason for an error, in words."""
-        ...
 
-    def is_lost(self, error: Exception) -> bool:
+    def is_lost(self, error: Exception) -> bool:  # noqa: ARG002 - a file does not hang up
         """Whether the error says that the connection is gone, while a new one may work."""
-        ...
+        return False
 
+    @abstractmethod
     def is_busy(self, error: Exception) -> bool:
         """Whether the error only says that another process writes."""
-        ...
 
+    @abstractmethod
     def is_damage(self, error: Exception) -> bool:
         """Whether the error says that what is there cannot be a journal."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Free everything; may be called twice."""
-        ...
 
 
 class Database:

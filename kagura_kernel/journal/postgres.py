@@ -22,6 +22,7 @@ from sqlalchemy.pool import NullPool
 
 from kagura_kernel.domain.errors import ConfigurationError, NotInstalled
 from kagura_kernel.journal.chain import END_STALLED, LOCK, NO_HEAD, Chain, ChainOnServer
+from kagura_kernel.journal.database import Place
 from kagura_kernel.journal.statements import BATCH, run_text
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ _PREPARED = "prepared"
 _PLACE = re.compile(r"%(?:\((\w+)\)s|%)")
 
 
-class PostgresServer:
+class PostgresServer(Place):
     """The journal tables in the database that a URL names."""
 
     def __init__(self, url: str) -> None:
@@ -58,11 +59,7 @@ class PostgresServer:
             parsed = parsed.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
         self._engine = create_engine(parsed, poolclass=NullPool, isolation_level="AUTOCOMMIT")
         self._driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
-
-    @property
-    def errors(self) -> tuple[type[Exception], ...]:
-        """What SQLAlchemy and the driver raise."""
-        return SQLAlchemyError, self._driver_error
+        self.errors = SQLAlchemyError, self._driver_error
 
     def connect(self, *, odd_bytes: bool = False) -> Connection:
         """A fresh connection."""
@@ -148,10 +145,6 @@ class PostgresServer:
         with suppress(SQLAlchemyError), self.connect() as connection:
             if connection.info[_SHARED]:
                 connection.exec_driver_sql(f"SELECT {END_STALLED}()")
-
-    def why_gone(self) -> str:
-        """Nothing to see from here: a server that is gone says so itself."""
-        return ""
 
     def why(self, error: Exception) -> str:
         """The server's or the driver's own words, on one line."""

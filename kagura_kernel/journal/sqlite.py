@@ -18,7 +18,7 @@ import sqlite3
 import stat
 import tempfile
 import threading
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from sqlalchemy import Connection, create_engine
@@ -27,6 +27,7 @@ from sqlalchemy.pool import NullPool
 
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
 from kagura_kernel.journal.chain import Chain, ChainInFile
+from kagura_kernel.journal.database import Place
 from kagura_kernel.journal.place import FILE_NAME, no_journal
 from kagura_kernel.journal.statements import run_text
 
@@ -124,7 +125,7 @@ _WORDS = {
 _creating = threading.Lock()
 
 
-class SqliteFile:
+class SqliteFile(Place):
     """The journal file of one directory.
 
     Args:
@@ -174,16 +175,6 @@ class SqliteFile:
         finally:
             connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
 
-    def without_waiting(self, connection: Connection) -> AbstractContextManager[object]:
-        """A file answers at once."""
-        del connection
-        return nullcontext()
-
-    def is_awake(self, connection: Connection) -> bool:
-        """Nothing is gained by not looking."""
-        del connection
-        return False
-
     def chain(self, connection: Connection) -> Chain:
         """In this process; SQLite has no hash."""
         del connection
@@ -205,9 +196,6 @@ class SqliteFile:
         """Merge the log into the file, and empty it: what was deleted since stands in it until then."""
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def unblock(self) -> None:
-        """Nobody is ended: whoever writes a file is the same person."""
-
     def why_gone(self) -> str:
         """The file may have been moved or deleted while it was open; rows would then go to a file without a name.
 
@@ -225,11 +213,6 @@ class SqliteFile:
         ):
             return seen
         return _WORDS.get(code, str(getattr(error, "orig", None) or error))
-
-    def is_lost(self, error: Exception) -> bool:
-        """Never: a file does not hang up."""
-        del error
-        return False
 
     def is_busy(self, error: Exception) -> bool:
         """Whether another connection holds the lock."""
