@@ -66,7 +66,6 @@ class RunChanges:
         self._still: dict[str, FileChange] = {}
         self._take_over: TakeOver = _nothing
         self._order = asyncio.Lock()
-        bases: dict[str, str] = {}
         self._collector = Collector(
             self._project,
             blobs,
@@ -75,20 +74,9 @@ class RunChanges:
             limit_bytes=order.spec.limits.workspace_bytes,
             scrubber=scrubber,
             git=order.git,
-            bases=bases,
         )
         # On an account of its own: what it has weighed and shown is not missing at the end.
-        self._onlooker = Collector(
-            self._project,
-            blobs,
-            since=time.time(),
-            protected=self._protected,
-            limit_bytes=order.spec.limits.workspace_bytes,
-            diff_bytes=0,
-            scrubber=scrubber,
-            git=order.git,
-            bases=bases,
-        )
+        self._onlooker = replace(self._collector, diff_bytes=0)
 
     def go_on(self, kept: KeptBox, take_over: TakeOver) -> None:
         """Work in a box in which runs have worked before: what they have told of is not told again.
