@@ -251,9 +251,13 @@ class Journal:
         """Close it; may be called twice. Whoever uses it afterwards gets a `JournalError`."""
         self._database.close()
 
-    def writing(self, *, flush: bool = False) -> AbstractContextManager[Writing]:
+    @contextmanager
+    def writing(self, *, flush: bool = False) -> Iterator[Writing]:
         """For the other files of this room: one transaction, whole or not at all."""
-        return self._writing(flush=flush)
+        with self._database.writing(flush=flush) as connection:
+            writing = Writing(connection, self._database.place.chain(connection))
+            yield writing
+        self._tell(writing.added)
 
     def snapshot(self) -> AbstractContextManager[Connection]:
         """For the other files of this room: a connection of its own that sees one moment."""
@@ -262,13 +266,6 @@ class Journal:
     def read(self, query: Executable, values: dict[str, Any] | None = None) -> Sequence[Row[Any]]:
         """For the other files of this room: the rows that a query gives."""
         return self._database.read(query, values)
-
-    @contextmanager
-    def _writing(self, *, flush: bool) -> Iterator[Writing]:
-        with self._database.writing(flush=flush) as connection:
-            writing = Writing(connection, self._database.place.chain(connection))
-            yield writing
-        self._tell(writing.added)
 
     def _tell(self, added: Sequence[Event]) -> None:
         for event in added:
