@@ -33,8 +33,7 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.cells import cell_edits, notebook_in, read_file, source_in, write_file
 from kagura_kernel.membrane.change_apply import OLD_HOLDS_LEASED, apply_changes, put_back, why_not_back
 from kagura_kernel.membrane.changes import MAX_DIFF_INPUT, is_text, unified_diff
-from kagura_kernel.membrane.hunks import hunks_between, with_hunks
-from kagura_kernel.membrane.merge import can_merge, merged
+from kagura_kernel.membrane.merge import can_merge, hunks_between, merged, with_hunks
 from kagura_kernel.membrane.names import is_below
 from kagura_kernel.membrane.project import HostState, ProjectFiles, UnsafePath
 from kagura_kernel.runs.git_places import GitPlaces

@@ -9,7 +9,7 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import ChangeConflict, NotThisTime, UnknownName, UsageError
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.changes import unified_diff
-from kagura_kernel.membrane.hunks import hunks_between, with_hunks
+from kagura_kernel.membrane.merge import hunks_between, with_hunks
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import Ask
 
