@@ -24,7 +24,7 @@ from kagura_kernel.runs.box_runner import plain
 from kagura_kernel.runs.box_runner.frames import read_stream
 from kagura_kernel.runs.box_runner.pack import missing
 from kagura_kernel.runs.box_runner.wire import MAX_HEAD, CannotCross, readable_size, too_large
-from kagura_kernel.runs.checks.array import check_array
+from kagura_kernel.runs.checks import check_array, check_stream
 from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.exchange import BOXED_PACKAGE, ExchangeDirectory, check_image
 
@@ -416,8 +416,6 @@ def _check(packed: PackedVariable, room: int) -> None:
 
 
 def _check_frame(packed: PackedVariable, room: int) -> None:
-    from kagura_kernel.runs.checks.arrow import check_stream
-
     if ("labels" in packed.details) != (packed.form == "frame"):
         raise CannotCross("what is told about its columns does not fit them")
     try:

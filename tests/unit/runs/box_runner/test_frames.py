@@ -16,7 +16,7 @@ from hypothesis.extra import pandas as pds
 
 from kagura_kernel.runs.box_runner import frames, plain
 from kagura_kernel.runs.box_runner.wire import CannotCross, Packed
-from kagura_kernel.runs.checks.arrow import check_stream
+from kagura_kernel.runs.checks import check_stream
 
 ROOM = 2**24
 

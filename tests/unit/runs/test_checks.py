@@ -14,8 +14,7 @@ from kagura_kernel.jupyter.variables import value_of
 from kagura_kernel.runs.box_runner import frames
 from kagura_kernel.runs.box_runner.pack import pack_array
 from kagura_kernel.runs.box_runner.wire import CannotCross
-from kagura_kernel.runs.checks.array import check_array
-from kagura_kernel.runs.checks.arrow import check_stream
+from kagura_kernel.runs.checks import check_array, check_stream
 from tests.support.effort import examples
 
 ROOM = 2**24

@@ -1,10 +1,17 @@
-"""An Arrow stream from a box: read only when its parts, its types and its cost in memory are known to be harmless."""
+"""Whether bytes that come out of a box are what they say they are, found out without running or believing them.
+
+The header of an `.npy` file is read as text under a short leash, and its length has to be exact. An Arrow stream is
+read only when its parts, its types and its cost in memory are known to be harmless.
+"""
 
 from __future__ import annotations
 
+import io
+import math
 import re
 import struct
 from collections.abc import Iterator, Mapping
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.runs.box_runner.frames import KEPT_BY_NAME, MAX_COLUMNS, read_stream
@@ -12,6 +19,25 @@ from kagura_kernel.runs.box_runner.wire import CannotCross, readable_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+MAX_HEADER = 8192
+_QUOTED = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"")
+_REST = re.compile(r"\{[A-Za-z0-9_\s'(){}\[\],:]*\}\s*")
+MAX_AXES = 32
+MAX_NESTING = 24
+_MAGIC = b"\x93NUMPY"
+_KINDS = frozenset("biufcmMSUV")
+_FAILURES = (
+    ValueError,
+    TypeError,
+    SyntaxError,
+    RecursionError,
+    MemoryError,
+    OverflowError,
+    LookupError,
+    AttributeError,
+)
+_NO_ARRAY = "it is not the file of a NumPy array"
 
 MAX_MESSAGES = 100_000
 MAX_TYPE_DEPTH = 8
@@ -25,7 +51,50 @@ _BEGIN = 0xFFFFFFFF
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
 _TIME_ZONE = re.compile(r"[A-Za-z0-9_+:/-]{1,64}")
 _FREQ = re.compile(r"[A-Za-z0-9-]{1,20}")
-_BROKEN = "it is not a whole Arrow stream"
+_NO_STREAM = "it is not a whole Arrow stream"
+
+
+def check_array(data: bytes) -> None:
+    """Whether a file may be read as an array.
+
+    Raises:
+        CannotCross: it is broken, holds objects, or is not as long as its header says.
+    """
+    import numpy as np
+
+    if not data.startswith(_MAGIC) or len(data) < len(_MAGIC) + 4:
+        raise CannotCross(_NO_ARRAY)
+    version = (data[6], data[7])
+    wide = version != (1, 0)
+    size = int.from_bytes(data[8 : 12 if wide else 10], "little")
+    begin = 12 if wide else 10
+    header = data[begin : begin + size].decode("latin-1")
+    if version not in ((1, 0), (2, 0), (3, 0)) or size > MAX_HEADER or len(header) != size or not _is_calm(header):
+        raise CannotCross(_NO_ARRAY)
+    read = np.lib.format.read_array_header_2_0 if wide else np.lib.format.read_array_header_1_0
+    try:
+        shape, _, dtype = read(io.BytesIO(data[8 : begin + size]), max_header_size=MAX_HEADER)
+    except (*_FAILURES, TokenError) as error:
+        raise CannotCross(_NO_ARRAY) from error
+    if dtype.hasobject or dtype.kind not in _KINDS:
+        raise CannotCross(f"it is an array of {str(dtype)[:80]}, which does not travel")
+    count = math.prod(shape)
+    if len(shape) > MAX_AXES or any(axis < 0 or axis >= 2**62 for axis in shape) or (count and not dtype.itemsize):
+        raise CannotCross(_NO_ARRAY)
+    if count * dtype.itemsize != len(data) - begin - size:
+        raise CannotCross("it is not as long as its header says")
+
+
+def _is_calm(header: str) -> bool:
+    """Whether a header is a plain literal (words, numbers, brackets), and is not nested deeply."""
+    header = _QUOTED.sub("''", header)
+    if not _REST.fullmatch(header):
+        return False
+    depth = deepest = 0
+    for one in header:
+        depth += (one in "([{") - (one in ")]}")
+        deepest = max(deepest, depth)
+    return deepest <= MAX_NESTING
 
 
 def check_stream(data: bytes, details: Mapping[str, Any], room: int) -> None:
@@ -45,12 +114,12 @@ def check_stream(data: bytes, details: Mapping[str, Any], room: int) -> None:
         if not is_plain:
             raise CannotCross("its Arrow stream is compressed or changes as it goes, which is not read")
         if kind not in (_SCHEMA, _DICTIONARY, _BATCH):
-            raise CannotCross(_BROKEN)
+            raise CannotCross(_NO_STREAM)
     try:
         table = read_stream(data)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise CannotCross(_BROKEN) from error
+        raise CannotCross(_NO_STREAM) from error
     _check_types(table)
     _check_details(table, details)
     cost = sum(_cost(chunk) for column in table.columns for chunk in column.chunks)
@@ -69,21 +138,21 @@ def _messages(data: bytes) -> Iterator[tuple[int, bool]]:
             mark, size = struct.unpack_from("<II", data, position)
             position += 8
             if mark != _BEGIN:
-                raise CannotCross(_BROKEN)
+                raise CannotCross(_NO_STREAM)
             if size == 0:
                 return
             count += 1
             if size > len(data) - position or count > MAX_MESSAGES:
-                raise CannotCross(_BROKEN)
+                raise CannotCross(_NO_STREAM)
             message = _Fields.root(data[position : position + size])
             kind, length = message.number("<B", 1), message.number("<q", 3)
             position += size
             if not 0 <= length <= len(data) - position:
-                raise CannotCross(_BROKEN)
+                raise CannotCross(_NO_STREAM)
             position += length
             yield kind, _is_plain(kind, message)
     except (struct.error, IndexError) as error:
-        raise CannotCross(_BROKEN) from error
+        raise CannotCross(_NO_STREAM) from error
 
 
 def _is_plain(kind: int, message: _Fields) -> bool:

@@ -1,1 +1,0 @@
-"""Whether bytes that come out of a box are what they say they are, found out without running or believing them."""
