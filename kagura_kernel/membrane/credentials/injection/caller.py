@@ -70,7 +70,6 @@ class InjectionView:
     way: Literal["header", "file", "env"]  # `header`, `file` or `env`
     where: str  # The base URL or file in the box, or the variables' names
     stands_for: str = ""  # For `header`: the upstream
-    usable: bool = True  # Whether it works just now; not while the lease is on hold
 
 
 @dataclass(frozen=True, slots=True)

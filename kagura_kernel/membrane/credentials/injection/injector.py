@@ -222,7 +222,6 @@ class _Injected:
     endpoints: list[Endpoint] = field(default_factory=list)
     files: list[LeaseFile] = field(default_factory=list)
     env: list[EnvInjection] = field(default_factory=list)
-    usable: bool = True
 
     @property
     def name(self) -> str:
@@ -303,7 +302,6 @@ class Injector:
             except BaseException:
                 await asyncio.shield(self._without_files(injected))
                 raise
-            injected.usable = True
 
     async def on_hold(self, lease: Lease) -> None:
         """Its credential is given to nobody for now: its files are taken away, its URLs answer 503."""
@@ -311,7 +309,6 @@ class Injector:
             injected = self._injected.get(lease.id)
             if injected is not None:
                 injected.lease = lease.without_credential()
-                injected.usable = False
                 await self._without_files(injected)
 
     async def closed(self, lease: Lease) -> None:
@@ -441,14 +438,12 @@ def _variables(injected: _Injected) -> dict[str, str]:
 
 
 def _views(injected: _Injected) -> list[InjectionView]:
-    name, usable = injected.name, injected.usable
-    views = [
-        InjectionView(name, "header", f"{endpoint.base}/", endpoint.injection.upstream, usable)
-        for endpoint in injected.endpoints
+    name = injected.name
+    return [
+        *(InjectionView(name, "header", f"{one.base}/", one.injection.upstream) for one in injected.endpoints),
+        *(InjectionView(name, "file", file.path) for file in injected.files),
+        *(InjectionView(name, "env", ", ".join(way.variables)) for way in injected.env),
     ]
-    views += [InjectionView(name, "file", file.path, usable=usable) for file in injected.files]
-    views += [InjectionView(name, "env", ", ".join(way.variables), usable=usable) for way in injected.env]
-    return views
 
 
 def _filled(injection: EnvInjection, lease: Lease, credential: Credential) -> dict[str, str]:

@@ -106,11 +106,6 @@ class HeaderInjection(Strict):
             return self.template
         return "Bearer {token}" if self.header == "authorization" and not self.basic_user else "{token}"
 
-    @property
-    def where(self) -> str:
-        """For a person: what it stands for."""
-        return self.upstream
-
 
 class FileInjection(Strict):
     """The secret is a file in the box's memory, for programs that want the value."""
