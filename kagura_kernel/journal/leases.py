@@ -12,7 +12,7 @@ the same ledger; who wants to settle a row claims it first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -164,12 +164,9 @@ class LeaseLedger:
         found = self._journal.read(_ONE, {"key": key})
         return _row(found[0]) if found else None
 
-    def rows(self, *, run_ids: Sequence[str] = (), limit: int = 1000) -> list[LeaseRow]:
-        """The newest rows first, of these runs or of all, gone ones included."""
-        query = select(leases)
-        if run_ids:
-            query = query.where(leases.c.run_id.in_(run_ids))
-        query = query.order_by(leases.c.began_at.desc(), leases.c.id.desc()).limit(limit)
+    def rows(self, *, limit: int = 1000) -> list[LeaseRow]:
+        """The newest rows first, gone ones included."""
+        query = select(leases).order_by(leases.c.began_at.desc(), leases.c.id.desc()).limit(limit)
         return self._journal.readable(self._journal.read(query), _row)
 
     def _change(self, key: str, fits: ColumnElement[bool], values: Mapping[str, Any], *, flush: bool = False) -> bool:

@@ -41,7 +41,6 @@ def say(
     redact: Callable[[str], str],
     *,
     seconds: float = ANSWERED_WITHIN,
-    pause: Callable[[float], None] = time.sleep,
 ) -> None:
     """Tell a run of another process something; blocks until that has stored it.
 
@@ -65,7 +64,7 @@ def say(
     try:
         while not _is_stored(journal, run_id, sentence.id):
             if time.monotonic() < until and _goes_on(journal, run_id):
-                pause(_GLANCE)
+                time.sleep(_GLANCE)
             # Whoever took it out at the last moment stores it now.
             elif _withdrawn(journal, word) or time.monotonic() > until + seconds:
                 check_goes_on(journal, run_id)

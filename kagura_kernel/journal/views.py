@@ -29,7 +29,6 @@ from kagura_kernel.journal.rows import (
     Here,
     LeaseUseRow,
     RunRow,
-    StoredEvent,
     made_of,
 )
 from kagura_kernel.journal.store import Journal
@@ -182,11 +181,6 @@ def answered_as(journal: Journal, brain: str, *, limit: int = 200) -> dict[str, 
         if isinstance(event, RunStarted) and row is not None and row.model not in ("", event.model):
             found.setdefault(event.model, row.model)
     return found
-
-
-def run_events(journal: Journal, run_id: str) -> list[StoredEvent]:
-    """All rows of one run, in their order; none for a run that nobody knows."""
-    return journal.events(run_id=run_id)
 
 
 def egress(

@@ -78,7 +78,7 @@ class Scene:
         """Whether the latest run has ended, with no question open and every box that was started closed."""
         with self.lab.journal() as journal:
             run = views.runs(journal, limit=1)[0]
-            events = [stored.event for stored in views.run_events(journal, run.run_id)]
+            events = [stored.event for stored in journal.events(run_id=run.run_id)]
             boxes = [event.box_id for event in events if isinstance(event, BoxStarted)]
             closed = [event.box_id for event in events if isinstance(event, BoxClosed)]
             asked = views.approvals(journal, pending_only=True)

@@ -15,7 +15,7 @@ def kept(lab):
     """All that the journal keeps of what the latest run's program printed."""
     with lab.journal() as journal:
         [run] = views.runs(journal, limit=1)
-        [end] = [row.event for row in views.run_events(journal, run.run_id) if isinstance(row.event, ToolFinished)]
+        [end] = [row.event for row in journal.events(run_id=run.run_id) if isinstance(row.event, ToolFinished)]
     if end.spill is None:
         return end.text.splitlines()
     return (lab.home / "outputs" / run.run_id / end.spill).read_text().splitlines()

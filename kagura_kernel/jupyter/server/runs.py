@@ -24,7 +24,6 @@ from kagura_kernel.journal.pages import ApprovalState, RunState, StoredText
 from kagura_kernel.journal.rows import ApprovalRow
 from kagura_kernel.journal.spending import budget_in_use, spent, spent_by_day
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.views import run_events as events_of
 from kagura_kernel.jupyter.server import models
 from kagura_kernel.jupyter.server.handler import refusal
 from kagura_kernel.jupyter.server.parameters import Choice, Cursor, Number, Said, Text
@@ -128,7 +127,7 @@ def run_card(journal: Journal, run_id: str) -> models.RunCard:
     from kagura_kernel.views.run import RunView
 
     view = RunView()
-    for stored in events_of(journal, run_id):
+    for stored in journal.events(run_id=run_id):
         view.apply(stored.event)
     if lost:
         view.give_up(RunLost(run_id, "its process is gone"))

@@ -112,7 +112,6 @@ def test_open_rows_are_those_that_are_not_gone(ledger):
     ledger.close("lea-1", "never minted")
     assert [found.id for found in ledger.open_rows()] == ["lea-0", "lea-2"]
     assert [found.id for found in ledger.rows()] == ["lea-2", "lea-1", "lea-0"]
-    assert [found.id for found in ledger.rows(run_ids=["run-1"])] == ["lea-1"]
     assert [found.id for found in ledger.rows(limit=1)] == ["lea-2"]
 
 

@@ -131,8 +131,8 @@ def test_approvals_tell_who_decided_what_and_where(journal, mailbox):
 
 def test_the_events_of_one_run_are_all_of_it_and_nothing_else(journal):
     tell(journal, RUN.started(), SampleRun("run-2").started(), RUN.noted())
-    assert [stored.event for stored in views.run_events(journal, "run-1")] == [RUN.started(), RUN.noted()]
-    assert views.run_events(journal, "run-9") == []
+    assert [stored.event for stored in journal.events(run_id="run-1")] == [RUN.started(), RUN.noted()]
+    assert journal.events(run_id="run-9") == []
 
 
 def test_a_session_goes_on_from_the_last_run_that_left_a_word(journal):

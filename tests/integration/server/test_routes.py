@@ -6,7 +6,6 @@ import re
 import pytest
 import yaml
 
-from kagura_kernel.journal.views import run_events
 from kagura_kernel.views.record import LIVE, LIVE_MIME, RUN_MIME, run_bundle
 from kagura_kernel.views.run import RunView
 from tests.support.jupyter_server import API, HANDLE
@@ -166,7 +165,7 @@ def test_odd_bytes_and_odd_numbers_reach_the_browser_as_json(server, told):
 
 def test_the_card_of_a_run_that_is_over_is_the_one_that_its_kernel_writes(server, told):
     view = RunView()
-    for stored in run_events(told.journal, "run-ended"):
+    for stored in told.journal.events(run_id="run-ended"):
         view.apply(stored.event)
     data, metadata = run_bundle(view)
     card = server.get("runs/run-ended/card")

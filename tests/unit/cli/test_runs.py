@@ -5,8 +5,10 @@ import os
 import subprocess
 import sys
 import termios
+import time
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -411,7 +413,7 @@ def test_what_is_said_reaches_the_runs_own_process(journal, prints, monkeypatch)
             told = {"sentence_id": said.id, "text": said.text, "by": said.by, "via": said.via}
             journal.append(PersonSaid(run_id=run_id, session_id="ses-1", at=datetime.now(UTC), **told))
 
-    monkeypatch.setattr(sentences.say, "__kwdefaults__", {"seconds": 10.0, "pause": heard})
+    monkeypatch.setattr(sentences, "time", SimpleNamespace(sleep=heard, monotonic=time.monotonic))
     said = json.loads(prints("say", "run-1", "the", "second", "--json"))
     (row,) = journal.events(kinds=("person.said",))
     assert isinstance(row.event, PersonSaid)

@@ -1,6 +1,8 @@
 """What a person says to a run that goes on: stored, told to its brain, refused where nobody listens."""
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import select
@@ -146,8 +148,9 @@ def test_what_nobody_takes_in_time_is_not_told_and_taken_back(cockpit_with, proj
         assert elsewhere.read(sentences.LEFT) != []
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(sentences, "time", SimpleNamespace(sleep=interrupted, monotonic=time.monotonic))
     with pytest.raises(KeyboardInterrupt):
-        sentences.say(elsewhere, handle.run_id, Sentence("hello?", "bob", "terminal"), str, pause=interrupted)
+        sentences.say(elsewhere, handle.run_id, Sentence("hello?", "bob", "terminal"), str)
     assert elsewhere.read(sentences.LEFT) == []
     handle.kill("the end of the test")
 
