@@ -172,7 +172,7 @@ def told_commits(
 
 
 def _holds(scrubber: Scrubber | None, heads: Mapping[str, str], contents: Iterator[tuple[str, bytes]]) -> bool:
-    if scrubber is None or not scrubber.needles():
+    if scrubber is None or not scrubber.for_text():
         return False
     return any(scrubber.holds(os.fsencode(name)) for name in heads) or any(scrubber.holds(data) for _, data in contents)
 

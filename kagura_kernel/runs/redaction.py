@@ -122,7 +122,7 @@ class Redacting:
         """The fields of one event without secrets. Of a text that is streamed, what may be seen of it by now."""
         if self._idle:
             return dict(fields)
-        if self._held.needles():
+        if self._held.for_text():
             fields = {name: scrub_fields(self._held, value) for name, value in fields.items()}
         if kind is TextStreamed or (kind is BrainSigned and fields.get("what") == "thinking"):
             return {**fields, "text": self._spoken_on(kind, str(fields.get("text", "")))}
@@ -161,7 +161,7 @@ class Redacting:
     @property
     def _idle(self) -> bool:
         """Whether there is nothing to look for."""
-        return self._redactor is None and not self._held.needles()
+        return self._redactor is None and not self._held.for_text()
 
 
 class _Spoken:

@@ -293,15 +293,15 @@ _MARKUP: tuple[Mapping[str, str], ...] = (
 """What writers of HTML and XML make of signs: with and without quotes, and each with its own names for those."""
 
 
-def needles(secrets: Iterable[Secret]) -> tuple[str, ...]:
-    """All forms of all secrets, without line ends, the longest first."""
+def needles(secrets: Iterable[Secret]) -> set[str]:
+    """All forms of all secrets, without line ends."""
     found: set[str] = set()
     for secret in secrets:
         value = secret.reveal()
         found |= {form for form in _plain(value) if len(form) >= SHORTEST}
         if len(value) >= SHORTEST:
             found |= {form for form in _encoded(value) if len(form) >= _SHORTEST_ENCODED}
-    return tuple(sorted(found, key=lambda form: (-len(form), form)))
+    return found
 
 
 def exact_forms(secrets: Iterable[Secret]) -> set[str]:
@@ -311,8 +311,8 @@ def exact_forms(secrets: Iterable[Secret]) -> set[str]:
     return {form for form in plain if form.strip(dropped) != form}
 
 
-def as_bytes(forms: Iterable[str]) -> tuple[bytes, ...]:
-    """The same forms as bytes of UTF-8 and, where that can be, Latin-1, the longest first.
+def as_bytes(forms: Iterable[str]) -> set[bytes]:
+    """The same forms as bytes of UTF-8 and, where that can be, Latin-1.
 
     What was no UTF-8 in the first place is itself again.
     """
@@ -326,7 +326,7 @@ def as_bytes(forms: Iterable[str]) -> tuple[bytes, ...]:
         except UnicodeEncodeError:
             # A surrogate that stands for no byte.
             continue
-    return tuple(sorted(found, key=lambda form: (-len(form), form)))
+    return found
 
 
 def _plain(value: str) -> set[str]:

@@ -183,13 +183,11 @@ class Scrubber:
         self._count = 0
         self._forms: set[str] = set()
         self._exact: set[str] = set()
-        self._needles: tuple[str, ...] = ()
-        self._byte_needles: tuple[bytes, ...] = ()
         self._in_text = self._in_bytes = LookedFor.of(())
 
     def scrub(self, text: str) -> str:
         """A whole text with `(hidden)` for every secret, in whatever usual form."""
-        if not self.needles() or not text:
+        if not self.for_text() or not text:
             return text
         stream = self.stream()
         return stream.feed(text) + stream.finish()
@@ -210,18 +208,8 @@ class Scrubber:
         """Whether a whole content holds a secret, in whatever usual form."""
         return self.search().feed(data)
 
-    def needles(self) -> tuple[str, ...]:
-        """What is looked for in text just now, without line ends, the longest first."""
-        self._refresh()
-        return self._needles
-
-    def byte_needles(self) -> tuple[bytes, ...]:
-        """What is looked for in bytes just now, without line ends, the longest first."""
-        self._refresh()
-        return self._byte_needles
-
     def for_text(self) -> LookedFor:
-        """What is looked for in text just now."""
+        """What is looked for in text just now; false where there is no secret."""
         self._refresh()
         return self._in_text
 
@@ -234,15 +222,13 @@ class Scrubber:
         if len(secrets) == self._count:
             return
         fresh = secrets[self._count :]
-        self._forms |= set(needles(fresh))
+        self._forms |= needles(fresh)
         self._exact |= exact_forms(fresh)
-        self._needles = tuple(sorted(self._forms, key=lambda form: (-len(form), form)))
-        self._byte_needles = as_bytes(self._needles)
-        text = {form.encode("utf-8", "surrogatepass") for form in self._needles}
+        text = {form.encode("utf-8", "surrogatepass") for form in self._forms}
         exact = {form.encode("utf-8", "surrogatepass") for form in self._exact}
         self._in_text = self._in_bytes = LookedFor.of(text, exact)
-        if text != set(self._byte_needles):
-            self._in_bytes = LookedFor.of(self._byte_needles, as_bytes(self._exact))
+        if (in_bytes := as_bytes(self._forms)) != text:
+            self._in_bytes = LookedFor.of(in_bytes, as_bytes(self._exact))
         self._count = len(secrets)
 
 
@@ -356,7 +342,7 @@ def scrub_fields(scrubber: Scrubber, value: Any) -> Any:
     Mappings become dicts, lists stay lists and tuples tuples; bytes are scrubbed too, and everything else is passed on
     as it is. Keys that become the same are numbered. Without a secret to look for, the value itself is returned.
     """
-    if not scrubber.needles():
+    if not scrubber.for_text():
         return value
     match value:
         case str():

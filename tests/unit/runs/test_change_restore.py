@@ -15,6 +15,8 @@ from kagura_kernel.domain.images import Image, NoImageError
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.changes import Collector
+from kagura_kernel.membrane.credentials.needles import needles
+from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.runs.change_restore import restore_changes
 from kagura_kernel.runs.exchange import MAX_BYTES, MAX_RESULTS, ExchangeDirectory, Results
@@ -22,6 +24,7 @@ from kagura_kernel.runs.redaction import Redacting
 from kagura_kernel.runs.variables import make_exchange
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.testing.box import FakeBackend
+from tests.unit.runs.conftest import SECRET
 
 SHAPE = (
     "find . -mindepth 1 \\( -type f -o -type l \\) -printf '%P %m %l ' \\( -type f -exec sh -c "
@@ -269,7 +272,7 @@ async def test_a_call_shows_so_many_and_a_run_so_much(stage, exchange, results):
 
 
 async def test_an_image_that_holds_a_leased_secret_is_not_kept(stage, exchange, results):
-    secret = stage.membrane.scrubber.needles()[0].encode()
+    secret = max(needles([Secret(SECRET)]), key=len).encode()
     await put(exchange, a__shown=boxed("image/png", PNG + secret))
     await results.collect("c1")
     assert "secret" in stage.recorder.results[0].note

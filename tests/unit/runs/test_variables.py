@@ -12,11 +12,14 @@ import pytest
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.variables import PackedVariable, is_free_in_a_shell
 from kagura_kernel.jupyter.variables import value_of
+from kagura_kernel.membrane.credentials.needles import needles
+from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.runs.box_runner.pack import pack
 from kagura_kernel.runs.box_runner.wire import CannotCross, Packed, to_file
 from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.variables import collect_outputs, csv_of, make_exchange, shell_word
+from tests.unit.runs.conftest import SECRET
 
 ROOM = 2**20
 
@@ -130,7 +133,7 @@ async def test_sizes_are_bounded_for_one_and_for_all_together(stage):
 
 
 async def test_a_leased_secret_does_not_come_out_as_a_variable(stage):
-    secret = stage.membrane.scrubber.needles()[0]
+    secret = max(needles([Secret(SECRET)]), key=len)
     brought = await left(stage, x__json=json.dumps(secret).encode())
     assert brought.missing == (("x", "it holds a secret that this run has leased, and secrets stay in the box"),)
 
