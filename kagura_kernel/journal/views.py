@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -266,19 +265,8 @@ def _closed(journal: Journal, decided: list[EgressDecided]) -> Iterator[EgressCl
 
 
 def _egress_row(decided: EgressDecided, end: EgressClosed | None) -> EgressRow:
-    row = made_of(EgressRow, decided)
-    if end is None:
-        return row
-    return replace(
-        row,
-        address=end.address,
-        bytes_out=end.bytes_out,
-        bytes_in=end.bytes_in,
-        times=end.times,
-        duration=end.duration,
-        ended=end.ended,
-        detail=end.detail,
-    )
+    told = () if end is None else ("address", "bytes_out", "bytes_in", "times", "duration", "ended", "detail")
+    return made_of(EgressRow, decided, **{name: getattr(end, name) for name in told})
 
 
 def session_conversation(journal: Journal, session_id: str, *, brain: str = "") -> Conversation:
