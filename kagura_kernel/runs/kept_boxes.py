@@ -15,9 +15,9 @@ from typing import NamedTuple
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import JournalError, SandboxError
 from kagura_kernel.domain.events import BoxClosed, BoxKept, ChangesSettled
-from kagura_kernel.domain.events.run import changes_after
 from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.journal.change_states import changes_of
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.membrane.notebooks import ToldNotebooks
@@ -175,11 +175,8 @@ class KeptBoxes:
 
     def take_over(self, session_id: str, run_id: str, paths: Sequence[str], *, by: str) -> None:
         """A later run in the same box proposes these files anew, and what an earlier one proposed waits no more."""
-        changes: Mapping[str, FileChange] = {}
-        for row in self._journal.events(run_id=run_id, kinds=("changes.collected", "changes.settled", "commits.told")):
-            changes = changes_after(changes, row.event)
-        waits = tuple(path for path in paths if path in changes and changes[path].state in ("proposed", "conflict"))
-        if waits:
+        waiting = {one.path for one in changes_of(self._journal, run_id) if one.state in ("proposed", "conflict")}
+        if waits := tuple(path for path in paths if path in waiting):
             at = self._clock.now()
             self._journal.append(
                 ChangesSettled(
