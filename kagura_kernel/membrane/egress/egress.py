@@ -264,16 +264,6 @@ class Egress:
         self._numbers = count(1)
 
     @property
-    def bytes_out(self) -> int:
-        """From the box, all connections so far."""
-        return self._out.count
-
-    @property
-    def bytes_in(self) -> int:
-        """To the box, all connections so far."""
-        return self._into.count
-
-    @property
     def open_connections(self) -> int:
         """Connected, or being connected, now."""
         return self._connected

@@ -108,7 +108,7 @@ async def test_a_granted_connection_is_accepted_relayed_recorded_and_closed(pair
     assert (decided.run_id, decided.session_id) == ("run-1", "ses-1")
     assert (closed.connection_id, closed.address, closed.ended) == (decided.connection_id, "1.1.1.1", "done")
     assert (closed.bytes_out, closed.bytes_in) == (5, 6)
-    assert (house.egress.bytes_out, house.egress.bytes_in, house.egress.open_connections) == (5, 6, 0)
+    assert house.egress.open_connections == 0
 
 
 async def test_a_refused_connection_is_told_why_and_recorded(pair):
@@ -334,7 +334,7 @@ async def test_connections_without_end_take_ever_fewer_rows_and_lose_no_byte(mon
     decided, closed = house.records[::2], house.records[1::2]
     assert [row.times for row in decided] == [1] * 10 + [2, 4, 8, 16, 32, 32, 32, 32, 32]
     assert [row.times for row in closed] == [1] * 10 + [2, 4, 8, 16, 32, 32, 32, 32, 22]
-    assert sum(row.bytes_out for row in closed) == house.egress.bytes_out == 190
+    assert sum(row.bytes_out for row in closed) == 190
     assert [row.connection_id for row in decided] == [row.connection_id for row in closed]
     assert {row.ended for row in closed} == {"done"}
     assert decided[-1].reason.endswith("This row stands for up to 32 connections.")
