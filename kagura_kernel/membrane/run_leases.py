@@ -222,17 +222,14 @@ class Leasing:
     # ----------------------------------------------------------------- privates
 
     async def _acquire(self, injector: Injector, grant: Grant, budget: Budget | None) -> None:
-        # A person has approved the usual budget with the grant, so nobody is asked again for a first one.
-        usable = budget is not None and not budget.exhausted
-        lease = await self._broker.acquire(
-            grant.provider, grant.scope, budget=budget if usable else self.parts.terms.budget
-        )
+        if budget is None or budget.exhausted:
+            # A person has approved the usual budget with the grant, so nobody is asked again for a first one.
+            budget = self.parts.terms.budget
+        lease = await self._broker.acquire(grant.provider, grant.scope, budget=budget)
         await injector.open(lease)
         self._tell("acquired", lease)
 
     def _changed(self, change: LeaseChange, lease: Lease) -> None:
-        if change == "acquired":
-            return  # told when it has reached the box
         if self._injector is not None and change in _REACHES_THE_BOX:
             self._spawn(self._carry(self._injector, change, lease))
         self._tell(change, lease)

@@ -149,7 +149,7 @@ class CredentialBroker:
     terms: LeaseTerms = field(default_factory=LeaseTerms)  # How leases are handled
     clock: Clock = _SYSTEM  # For everything that ends
     chance: Callable[[], float] = random.random  # From 0 to 1; spreads renewals and retries
-    # Told of every change, with the lease without its credential; neither raises nor waits
+    # Told of every change after it was acquired, with the lease without its credential; neither raises nor waits
     on_change: Callable[[LeaseChange, Lease], None] = lambda _change, _lease: None
 
     def __post_init__(self) -> None:
@@ -162,16 +162,12 @@ class CredentialBroker:
 
     # ------------------------------------------------------------------ asking
 
-    async def acquire(self, provider: str, scope: str, *, budget: Budget | None = None, reason: str = "") -> Lease:
-        """A lease, renewed in the background until its budget ends.
-
-        Without a budget that a person has approved before, or when nothing of it is left, the approver is asked.
+    async def acquire(self, provider: str, scope: str, *, budget: Budget) -> Lease:
+        """A lease, renewed in the background until the budget ends, which a person has approved before.
 
         Raises:
             GrantMissing: this run may not have it.
             UnknownName: there is no such provider, or it has no such scope.
-            ApprovalRequired: a budget is needed and nobody can be asked.
-            ApprovalDenied: somebody was asked and said no.
             LeaseRefused: the provider said no.
             LeaseUnavailable: the provider has trouble, after several attempts.
             SecretUnavailable: the provider's own key cannot be read.
@@ -180,10 +176,9 @@ class CredentialBroker:
         if self._closed:
             raise LeaseEnded(provider, scope, "the run is over")
         grant, source = self._checked(provider, scope)
-        if budget is None or budget.exhausted:
-            budget = await self._ask(grant, source.traits, reason=reason, again=budget is not None)
+        if budget.exhausted:
+            raise LeaseEnded(provider, scope, USED_UP)
         held = await self._patiently(Lease.ask(grant, budget), source)
-        self.on_change("acquired", held.lease.without_credential())
         return held.lease.without_credential()
 
     async def renew(self, lease_id: str) -> Lease:
@@ -212,7 +207,7 @@ class CredentialBroker:
         """
         held = self._find(lease_id)
         grant, source = self._checked(held.lease.provider, held.lease.scope)
-        more = await self._ask(grant, source.traits, reason=reason, again=True)
+        more = await self._ask(grant, source.traits, reason=reason)
         self._find(lease_id)
         await held.stop_keeping()
         await self._extended(held, more)
@@ -325,8 +320,8 @@ class CredentialBroker:
 
     # ------------------------------------------------------------------- parts
 
-    async def _ask(self, grant: Grant, traits: ProviderTraits, *, reason: str, again: bool) -> Budget:
-        """A budget that somebody has allowed just now.
+    async def _ask(self, grant: Grant, traits: ProviderTraits, *, reason: str) -> Budget:
+        """Another budget, which somebody has allowed just now.
 
         Raises:
             ApprovalRequired: nobody can be asked.
@@ -336,7 +331,7 @@ class CredentialBroker:
         if self.approver is None:
             raise ApprovalRequired(f"The credential {grant}", "it is held under a budget, and nobody can be asked")
         now = self.clock.now()
-        request = ask_for(grant, self.terms, self.holder, now, note=traits.note, reason=reason, again=again)
+        request = ask_for(grant, self.terms, self.holder, now, note=traits.note, reason=reason)
         decision = await self.approver.approve(request)
         if not decision.allowed:
             remark = f" ({decision.answer})" if decision.answer else ""
@@ -427,7 +422,7 @@ class CredentialBroker:
         """Ask for another budget while the rest of this one runs; at its end the lease is on hold until the answer."""
         self.on_change("held up", held.lease.without_credential())
         grant, source = self._checked(held.lease.provider, held.lease.scope)
-        asking = asyncio.create_task(self._ask(grant, source.traits, reason=USED_UP, again=True))
+        asking = asyncio.create_task(self._ask(grant, source.traits, reason=USED_UP))
         ending = asyncio.create_task(sleep_through(self.clock, held.seconds_left(self.clock)))
         try:
             await asyncio.wait({asking, ending}, return_when=asyncio.FIRST_COMPLETED)

@@ -195,15 +195,14 @@ def lease_terms(settings: Settings) -> LeaseTerms:
 
 
 def ask_for(
-    grant: Grant, terms: LeaseTerms, holder: Holder, now: datetime, *, note: str, reason: str, again: bool
+    grant: Grant, terms: LeaseTerms, holder: Holder, now: datetime, *, note: str, reason: str
 ) -> ApprovalRequest:
-    """The question for a budget: what exactly is approved is the budget, not a credential."""
+    """The question for another budget: what exactly is approved is the budget, not a credential."""
     budget = terms.budget
-    more = " more" if again else ""
     total = span(budget.total_seconds)
     lines = [
         f"Provider {grant.provider}, scope {grant.scope}.",
-        f"Held for at most {total}{more or ' in all'}, renewed at most {budget.renewals_left} times{more}.",
+        f"Held for at most {total} more, renewed at most {budget.renewals_left} times more.",
         f"Each credential is meant to live {span(terms.ttl)}.",
     ]
     if note:
@@ -213,7 +212,7 @@ def ask_for(
         run_id=holder.run_id,
         session_id=holder.session_id,
         kind=ApprovalKind.CREDENTIAL,
-        title=f"Hold {grant} for up to {total}{more}",
+        title=f"Hold {grant} for up to {total} more",
         detail="\n".join(lines),
         requested_at=now,
         reason=reason,

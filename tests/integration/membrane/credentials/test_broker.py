@@ -137,12 +137,14 @@ async def test_a_credential_that_lives_shorter_costs_less(house):
     assert (lease.lifetime, lease.budget.spent_seconds) == (300, 300)
 
 
-async def test_without_a_budget_a_person_is_asked_for_one(house):
+async def test_for_more_than_its_budget_a_person_is_asked(house):
     approver = ScriptedApprover(Verdict.ALLOW)
-    lease = await house.broker(approver=approver).acquire("fake", "read", reason="to read")
+    broker = house.broker(approver=approver)
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    lease = await broker.extend(lease.id, reason="to read")
     (request,) = approver.requests
     assert request.kind is ApprovalKind.CREDENTIAL
-    assert request.title == "Hold fake:read for up to 1 h"
+    assert (request.title, request.reason) == ("Hold fake:read for up to 1 h more", "to read")
     assert request.arguments == {
         "provider": "fake",
         "scope": "read",
@@ -150,15 +152,20 @@ async def test_without_a_budget_a_person_is_asked_for_one(house):
         "renewals": 6,
         "ttl_seconds": 900.0,
     }
-    assert lease.budget.total_seconds == 3600
+    assert lease.budget.total_seconds == 7200
 
 
 async def test_a_no_and_nobody_to_ask_mint_nothing(house):
-    with pytest.raises(ApprovalDenied):
-        await house.broker(approver=ScriptedApprover(Verdict.TIMEOUT)).acquire("fake", "read")
-    with pytest.raises(ApprovalRequired):
+    with pytest.raises(LeaseEnded):
         await house.broker().acquire("fake", "read", budget=Budget(60, 60))
     assert house.provider.minted == []
+    for approver, error in ((ScriptedApprover(Verdict.TIMEOUT), ApprovalDenied), (None, ApprovalRequired)):
+        broker = house.broker(approver=approver)
+        lease = await broker.acquire("fake", "read", budget=HOUR)
+        minted = list(house.provider.minted)
+        with pytest.raises(error):
+            await broker.extend(lease.id)
+        assert house.provider.minted == minted
 
 
 async def test_the_intent_is_written_down_before_the_provider_is_asked(house):
@@ -592,7 +599,7 @@ async def test_a_provider_that_never_takes_back_does_not_keep_a_run_from_ending(
     async with asyncio.timeout(30):
         (kept,) = await broker.close()
     assert kept.budget == Budget(3600, 900, 6)
-    assert house.changes == ["acquired", "released"]
+    assert house.changes == ["released"]
     (row,) = house.rows("owed")
     assert house.ledger.claim(row.id, by="somebody else", until=house.clock.now())
     assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []

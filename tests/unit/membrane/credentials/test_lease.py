@@ -117,7 +117,7 @@ def test_pauses_grow_and_honour_what_the_provider_asks_for() -> None:
 
 def test_what_is_asked_for_is_a_budget_with_all_its_numbers() -> None:
     terms = LeaseTerms(budget=Budget(5400, renewals_left=3), ttl=30)
-    asked = ask_for(parse_grant("aws:s3"), terms, HOLDER, NOW, note="It outlives.", reason="why", again=True)
+    asked = ask_for(parse_grant("aws:s3"), terms, HOLDER, NOW, note="It outlives.", reason="why")
     assert asked.title == "Hold aws:s3 for up to 1.5 h more"
     assert asked.detail.splitlines() == [
         "Provider aws, scope s3.",
@@ -129,8 +129,8 @@ def test_what_is_asked_for_is_a_budget_with_all_its_numbers() -> None:
 
 
 def test_another_amount_is_another_question() -> None:
-    one = ask_for(parse_grant("aws:s3"), LeaseTerms(), HOLDER, NOW, note="", reason="", again=False)
-    two = ask_for(parse_grant("aws:s3"), LeaseTerms(budget=Budget(7200)), HOLDER, NOW, note="", reason="", again=False)
+    one = ask_for(parse_grant("aws:s3"), LeaseTerms(), HOLDER, NOW, note="", reason="")
+    two = ask_for(parse_grant("aws:s3"), LeaseTerms(budget=Budget(7200)), HOLDER, NOW, note="", reason="")
     assert one.content_hash != two.content_hash
 
 
