@@ -187,6 +187,8 @@ _HARMLESS = late_pattern(
     r"push\.(autosetupremote|followtags)=(true|false)|push\.default=(simple|current|upstream|nothing)|commit\.gpgsign=false"
 )
 _REMOTE = late_pattern(r"remote\..*\.(push)?url")
+_PUSHED_TO = late_pattern(r"branch\..*\.(push)?remote|remote\.pushdefault")
+_SIGN_IN = late_pattern(r"//[^/]*@")
 # A colon before the first slash is a host; see git-push, GIT URLS.
 _ELSEWHERE = late_pattern(r"[^/]*:")
 
@@ -285,6 +287,17 @@ def runs_more(settings: Iterable[GitSetting], hooks: Iterable[str], project: str
         if _TELLING.fullmatch(setting.name) and not _HARMLESS.fullmatch(f"{setting.name}={setting.value}"):
             return f"git's setting {setting.name} may change what it runs or where it pushes"
     return ""
+
+
+def push_addresses(settings: Sequence[GitSetting], top: str) -> frozenset[str]:
+    """Where a push may go: every address that is set, without what signs in there, and a path as a whole.
+
+    Which of the remotes a bare `git push` means depends on the branch, so all of them count.
+    """
+    remotes = {setting.value for setting in settings if _REMOTE.fullmatch(setting.name)}
+    chosen = {setting.value for setting in settings if _PUSHED_TO.fullmatch(setting.name)}
+    addresses = remotes | {value for value in chosen if "/" in value or ":" in value}
+    return frozenset(_local(address, top) or _SIGN_IN.sub("//", address) for address in addresses)
 
 
 def named_paths(settings: Iterable[GitSetting], top: str, home: str, is_file: Callable[[str], bool]) -> Iterator[str]:

@@ -226,6 +226,11 @@ def goes_to(request: ApprovalRequest) -> frozenset[str]:
     return names_in(str(request.arguments.get("command", "")))
 
 
+def pushes(request: ApprovalRequest) -> bool:
+    """Whether a deed of `git` goes to where the repository's settings say, which nothing in the question does."""
+    return split_line(str(request.arguments.get("command", ""))).words[1:2] == ("push",)
+
+
 def asks_anew(credential: str) -> bool:
     """Whether a credential, `provider:scope`, belongs to a locked category however often it was held."""
     return any(part and not BY_NAME[part].included for part in _credential_parts(credential, (credential,)))
@@ -427,7 +432,7 @@ def names_words(standing: TrustRecord) -> str:
     """To whom alone it would go, as the end of a sentence; empty where its deeds name nobody."""
     names = sorted(standing.names)
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f" (where a name is given, only {', '.join(names[:MOST_NAMED])}{more})" if names else ""
+    return f" (where it goes to somebody, only {', '.join(names[:MOST_NAMED])}{more})" if names else ""
 
 
 def _more(count: int, one: str, several: str) -> str:

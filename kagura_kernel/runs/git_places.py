@@ -26,6 +26,7 @@ from kagura_kernel.patterns.startup_settings import (
     included_paths,
     may_start,
     named_paths,
+    push_addresses,
     read_settings,
     runs_more,
     starting_files,
@@ -57,6 +58,19 @@ async def more_than_git(project: Path) -> str:
     except OSError:
         return UNCLEAR
     return runs_more(read_settings(settings, places[0]), hooks, root, places[1], places[0])
+
+
+async def pushes_to(project: Path) -> frozenset[str]:
+    """Where a push from the project may go."""
+    host = HostRunner(project)
+    try:
+        settings = await _repository_said(host, _REPOSITORY_SETTINGS)
+    except HostError:
+        settings = ""
+    finally:
+        await host.close()
+    top = str(project)
+    return push_addresses(read_settings(settings, top), top) if settings else frozenset({UNCLEAR})
 
 
 async def _repository_said(host: HostRunner, words: tuple[str, ...]) -> str:

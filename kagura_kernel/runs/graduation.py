@@ -32,10 +32,11 @@ from kagura_kernel.patterns.trust import (
     may_propose,
     names_credentials,
     proposal,
+    pushes,
     task_digest,
     touched,
 )
-from kagura_kernel.runs.git_places import more_than_git
+from kagura_kernel.runs.git_places import more_than_git, pushes_to
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.run_end import Ending
 
@@ -189,11 +190,15 @@ class Trusting:
             # What cannot be read has not been earned.
             return _Question(categorise(request, held), locked=bool(touches))
         category = categorise(request, held)
+        names = goes_to(request)
+        if category == "git" and pushes(request):
+            # `origin` is somebody else in each repository, and what is pushed holds an agent's words.
+            names |= await pushes_to(self._order.project)
         return _Question(
             category,
             graduated=category is not None and is_graduated(category, self._standings),
             locked=any(is_locked(name, self._standings) for name in touches),
-            names=goes_to(request),
+            names=names,
         )
 
     # ---------------------------------------------------------------- evidence

@@ -255,6 +255,28 @@ async def test_a_name_that_failed_or_that_a_marked_run_went_to_is_not_known(hous
     assert TrustHistory(house.journal).look()["dns-read"].names == frozenset()
 
 
+async def test_a_push_goes_on_its_own_only_to_addresses_that_it_has_gone_well_with(house, tmp_path):
+    def git(*words: str) -> None:
+        subprocess.run(["git", *words], cwd=house.project, check=True)
+
+    git("config", "remote.origin.url", "https://ann:SECRET@example.org/team/shop")
+    await house.earn()
+    assert (await house.run().on_host()).via == "graduation"
+    assert TrustHistory(house.journal).look()["git"].names == {"https://example.org/team/shop"}
+    for setting in ("branch.main.pushremote", "remote.origin.pushurl"):
+        git("config", setting, "https://evil.example/shop")
+        assert (await house.run().on_host()).via == "cell"
+        git("config", "--unset", setting)
+    assert (await house.run().on_host()).via == "graduation"
+    # Another project on the same journal, whose `origin` is somebody else.
+    house.project = tmp_path / "cloned"
+    house.project.mkdir()
+    git("init", "--quiet")
+    git("config", "remote.origin.url", "https://evil.example/shop")
+    assert (await house.run().on_host("git commit -m done")).via == "graduation"
+    assert (await house.run().on_host("git push")).via == "cell"
+
+
 async def test_a_deed_that_an_earlier_run_had_done_proves_nothing_here(house):
     run = house.run()
     await run.on_host(route="earlier")
