@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
@@ -27,6 +28,8 @@ from kagura_kernel.membrane.credentials.secret import SecretReader, SecretRefere
 
 if TYPE_CHECKING:
     import ssl
+
+_CARRIED = re.compile(r"[!-~]+( +[!-~]+)*")
 
 TIMEOUT = 10.0
 """Seconds for connecting, for each silence, and, twice, for the whole exchange."""
@@ -131,9 +134,15 @@ class ProviderHttp:
 
         Raises:
             LeaseUnavailable: there was no answer; `uncertain` when the provider may have acted all the same.
+            LeaseRefused: no header can carry the key.
         """
         import httpx
 
+        if not all(map(_CARRIED.fullmatch, headers.values())):
+            # The library's own errors would repeat it.
+            raise LeaseRefused(
+                self.provider, "its key has a blank or line end too many, or a sign other than those of plain ASCII"
+            )
         try:
             async with (
                 asyncio.timeout(2 * self.timeout),
@@ -184,7 +193,7 @@ class ProviderHttp:
         """The JSON object of a good answer."""
         try:
             value = json.loads(answer.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             # Not chained: the error of the parser carries the text it parsed.
             raise self.unclear("its answer is not JSON") from None
         if not isinstance(value, dict):
@@ -196,6 +205,8 @@ class ProviderHttp:
         found = value.get(name)
         if not isinstance(found, str) or not found:
             raise self.unclear(f"its answer has no {name!r}")
+        if not (found.isascii() and found.isprintable()):
+            raise self.unclear(f"its {name!r} is not plain ASCII")
         return found
 
     def moment(self, value: Mapping[str, Any], name: str) -> datetime:
@@ -296,7 +307,7 @@ def parse_date(text: str) -> datetime | None:
     """The moment in a `Date` header; None when it says nothing sensible."""
     try:
         found = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return found if found.tzinfo is not None else None
 

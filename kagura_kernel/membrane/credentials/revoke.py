@@ -220,6 +220,9 @@ class Settler:
             except CredentialError as error:
                 after = error.retry_after if isinstance(error, LeaseUnavailable) else None
                 answer = Revocation(Verdict.RETRY, error.message if row.handle else f"{UNSURE}: {error.message}", after)
+            # Providers of others raise what they like, perhaps with the secret in it; the sweep is for all of them.
+            except Exception as error:  # noqa: BLE001 - see above
+                answer = Revocation(Verdict.RETRY, f"asking its provider failed ({type(error).__name__})")
         match answer.verdict:
             case Verdict.REVOKED:
                 return self._close(row, "revoked")

@@ -167,7 +167,9 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
-        return hmac.compare_digest(self.reveal().encode(), other.reveal().encode())
+        # A variable may hold bytes that are no text.
+        mine, theirs = (one.reveal().encode("utf-8", "surrogatepass") for one in (self, other))
+        return hmac.compare_digest(mine, theirs)
 
     def __copy__(self) -> Secret:
         return self
@@ -340,6 +342,8 @@ class SecretReader:
             case "env":
                 text = self.environ.get(reference.place, "")
                 missing = "no such environment variable is set"
+                if any("\ud800" <= sign <= "\udfff" for sign in text):
+                    raise SecretUnavailable(setting, "the variable is not text")
             case "file":
                 text = _read_file(setting, reference.place, self.environ.get("CREDENTIALS_DIRECTORY", ""))
                 missing = "the file is empty"

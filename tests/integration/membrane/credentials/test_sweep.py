@@ -162,6 +162,21 @@ async def test_a_provider_that_says_later_is_asked_later(house):
     assert how(await house.sweep()) == [("lea-1", "revoked")]
 
 
+async def test_a_provider_that_fails_as_none_should_is_asked_later_and_keeps_nobody_else_from_the_sweep(house):
+    class Broken(FakeProvider):
+        async def revoke(self, handle: str) -> Revocation:
+            raise ValueError(handle)
+
+    now = house.clock.now()
+    await house.live("lea-1")
+    house.ledger.begin(replace(house.begin("lea-2", ALIVE), id="lea-3", owner=DEAD, provider="broken"))
+    house.ledger.complete("lea-3", handle="s3cret", expires_at=now, dies_at=now)
+    settler = house.settler()
+    settler.providers = {**settler.providers, "broken": Broken()}
+    assert sorted(how(await settler.sweep())) == [("lea-1", "revoked"), ("lea-3", "kept")]
+    assert house.ledger.row("lea-3").why == "asking its provider failed (ValueError)"
+
+
 async def test_a_credential_the_provider_does_not_know_is_forgotten(house):
     await house.live("lea-1")
     house.provider.books.clear()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +11,7 @@ from kagura_kernel.membrane.credentials.provider_http import Answer, ProviderHtt
 from kagura_kernel.testing.credential_service import Call, LoopbackService, Reply
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FAR = "Thu, 01 Jan 99999999999999999999 00:00:00 GMT"
 
 
 class Echo(LoopbackService):
@@ -98,7 +100,7 @@ def test_trouble_is_for_later(status: int, *, uncertain: bool) -> None:
     assert (caught.value.uncertain, caught.value.retry_after) == (uncertain, 9.0)
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"text"', b"\xff", b"<html>"])
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"text"', b"\xff", b"<html>", b"[" * 100_000])
 def test_what_is_no_json_object_is_unclear_and_not_repeated(body: bytes) -> None:
     with pytest.raises(LeaseUnavailable) as caught:
         ProviderHttp("x", "https://x").object(answer(200, body))
@@ -112,6 +114,20 @@ def test_a_missing_text_is_unclear(value: dict[str, object]) -> None:
         ProviderHttp("x", "https://x").text(value, "a")
 
 
+@pytest.mark.parametrize("text", ["a\nb", "a\0", "\ud800", "“a”"])
+def test_a_text_that_no_header_carries_is_unclear_and_not_repeated(text: str) -> None:
+    with pytest.raises(LeaseUnavailable, match="'a' is not plain ASCII"):
+        ProviderHttp("x", "https://x").text({"a": text}, "a")
+
+
+@pytest.mark.parametrize("key", ["k3y ", "k3y\nk3y", "“k3y”", "k3y\0", ""])
+async def test_a_key_that_no_header_carries_is_refused_before_anything_is_asked(echo: Echo, key: str) -> None:
+    with pytest.raises(LeaseRefused, match="blank or line end") as caught:
+        await ProviderHttp("x", echo.url).send("GET", "/", headers={"authorization": f"Bearer {key}"})
+    assert "k3y" not in "".join(traceback.format_exception(caught.value))
+    assert not hasattr(echo, "call")
+
+
 @pytest.mark.parametrize("text", ["soon", "2026-01-01T00:00:00", "1"])
 def test_a_time_has_a_zone(text: str) -> None:
     http = ProviderHttp("x", "https://x")
@@ -121,7 +137,8 @@ def test_a_time_has_a_zone(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("5", 5.0), ("", None), ("Wed, 21 Oct 2026 07:28:00 GMT", None), ("-1", None), ("inf", None)]
+    ("text", "seconds"),
+    [("5", 5.0), ("", None), ("Wed, 21 Oct 2026 07:28:00 GMT", None), ("-1", None), ("inf", None), (FAR, None)],
 )
 def test_when_to_come_back(text: str, seconds: float | None) -> None:
     assert Answer(429, b"", {"retry-after": text}).retry_after == seconds

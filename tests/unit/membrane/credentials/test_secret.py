@@ -54,6 +54,7 @@ def test_comparing_tells_only_whether_they_are_equal() -> None:
     assert Secret(VALUE) == Secret(VALUE)
     assert Secret(VALUE) != Secret("other")
     assert Secret(VALUE) != VALUE
+    assert Secret("\udcff") != Secret("\udcfe")
     with pytest.raises(TypeError, match="unhashable"):
         hash(Secret(VALUE))
 

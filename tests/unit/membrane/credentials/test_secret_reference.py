@@ -39,6 +39,11 @@ async def test_a_variable_is_read_when_it_is_needed() -> None:
     assert (await reader.read(of("env", "TOKEN"))).reveal() == VALUE
 
 
+async def test_a_variable_whose_bytes_are_no_text_is_no_secret() -> None:
+    with pytest.raises(SecretUnavailable, match="the variable is not text"):
+        await SecretReader({"TOKEN": f"{VALUE}\udcff"}).read(of("env", "TOKEN"))
+
+
 @pytest.mark.parametrize("text", ["", "\n", "  \r\n"])
 async def test_an_empty_secret_is_none(text: str) -> None:
     with pytest.raises(SecretUnavailable):
