@@ -14,10 +14,11 @@ from kagura_kernel.cli.journal_access import open_journal
 from kagura_kernel.domain import errors
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
-from kagura_kernel.journal.noted_rows import note_row, noted_row
+from kagura_kernel.journal.noted_rows import is_another, note_row, noted_row
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.place import data_home, shown
 from kagura_kernel.journal.rows import NOTHING
+from kagura_kernel.journal.verification import ANOTHER
 from kagura_kernel.render.figures import counted
 
 if TYPE_CHECKING:
@@ -26,9 +27,14 @@ if TYPE_CHECKING:
 
 _REBUILD = "`kagura-kernel journal rebuild` makes its tables anew from its rows"
 _EVIDENCE = (
-    "`kagura-kernel journal backup DIRECTORY` keeps it as it is; then put your last copy in its place, or move it away"
+    "`kagura-kernel journal backup DIRECTORY` keeps it as it is; then put your last copy in its place, or move it "
+    "away; `kagura-kernel journal verify` goes on from the one that is there then"
 )
 _NO_JOURNAL = "put your last copy in its place, or move it away: the next run makes a new one"
+_NO_JOURNAL_ANY_MORE = (
+    "put your last copy in its place; where you moved it away, the next run makes a new one, and then "
+    "`kagura-kernel journal verify` goes on from that"
+)
 _ROOM = "free some space where it lies, or make it writable"
 _DUMP = "`pg_dump` keeps it as it is; then put your last copy in its place, or name another database"
 _SERVER = "mend the database server, or `journal_url` in the settings"
@@ -109,21 +115,29 @@ def books(place: Path | str, since: datetime, *, full: bool) -> Iterator[Finding
             yield from _approvals(journal, since)
             yield _refusals(journal, since)
     except errors.UsageError:
-        yield Finding("journal", OK, f"none yet at {shown(place)}")
+        noted = noted_row(data_home(os.environ), shown(place))
+        if noted.seq:
+            said = f"{shown(place)} is not there any more; it had {noted.seq} rows on {noted.at[:10]}"
+            yield Finding("journal", FAIL, said, _NO_JOURNAL_ANY_MORE)
+        else:
+            yield Finding("journal", OK, f"none yet at {shown(place)}")
     except errors.JournalError as error:
         yield unusable(error)
 
 
 def _chain(journal: Journal, *, full: bool) -> Finding:
     home = data_home(os.environ)
-    noted = NOTHING if full else noted_row(home, journal.where)
-    checked = journal.verify(noted=noted)
+    noted = noted_row(home, journal.where)
+    checked = journal.verify(noted=NOTHING if full else noted)
+    if is_another(journal, noted):
+        # Its own rows fit each other: an older copy, or one that was made anew.
+        raise errors.JournalTampered(journal.where, noted.seq, ANOTHER)
     if journal.unwritable:
         return only_read(checked.where, journal.unwritable)
     note_row(home, checked, datetime.now(UTC))
     rows = f"{checked.rows} rows" if checked.seen is None else f"your rows up to row {checked.rows}"
     said = f"{checked.where}: {rows}, last hash {checked.last_hash}"
-    if noted.seq:
+    if checked.since:
         said = f"{said}; the first {noted.seq} were checked on {noted.at[:10]} (`--full` checks all)"
     return Finding("journal", OK, said)
 

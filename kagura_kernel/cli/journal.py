@@ -18,7 +18,7 @@ from kagura_kernel.cockpit.run_names import here_of, named_run
 from kagura_kernel.domain.clock import read_time
 from kagura_kernel.domain.errors import JournalTampered
 from kagura_kernel.journal.export import ExportPart, back_up, export_lines, verify_copy
-from kagura_kernel.journal.noted_rows import note_row
+from kagura_kernel.journal.noted_rows import is_another, note_row, noted_row
 from kagura_kernel.journal.place import data_home, is_url, shown
 from kagura_kernel.journal.sharing import share
 from kagura_kernel.journal.store import Journal
@@ -73,6 +73,8 @@ def _check(arguments: SimpleNamespace, *, rebuilt: bool) -> int:
     try:
         with open_journal(place_of(arguments)) as journal:
             checked = _rebuild(journal) if rebuilt else journal.verify()
+            before = noted_row(data_home(os.environ), journal.where)
+            another = is_another(journal, before)
             note_row(data_home(os.environ), checked, datetime.now(UTC))
     except JournalTampered as error:
         if arguments.json:
@@ -81,12 +83,17 @@ def _check(arguments: SimpleNamespace, *, rebuilt: bool) -> int:
         raise
     if arguments.json:
         found = {"ok": True, "where": checked.where, "rows": checked.rows, "last_hash": checked.last_hash}
-        part = {} if checked.seen is None else {"seen": checked.seen}
+        part: dict[str, object] = {} if checked.seen is None else {"seen": checked.seen}
+        if another:
+            part["not_the_one_with"] = {"row": before.seq, "hash": before.hash, "checked": before.at}
         print(json.dumps(found | part | ({"odd": checked.odd} if checked.odd else {}), ensure_ascii=False))
     else:
         if rebuilt:
             print(f"{checked.where}: its tables were made anew from its rows.")
         print(_held(checked))
+        if another:
+            when = before.at[:10]
+            print(f"It is not the journal that was checked on {when}: row {before.seq} is another one, or missing.")
         print(f"Last hash {checked.last_hash}")
     return 0
 

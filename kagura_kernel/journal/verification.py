@@ -61,6 +61,7 @@ _KINDS = frozenset(
         b"approval.decided",
     }
 )
+ANOTHER = "it is not the row that was there when the journal was checked before"
 StoredRow = tuple[Any, ...]
 """A row of `journal_events` as `Statement.stored` gives it."""
 
@@ -254,7 +255,7 @@ def verify_chain(
         JournalTampered: with the first row that does not fit.
     """
     if noted.seq and connection.execute(_HASH_OF, {"noted": noted.seq}).scalar() != noted.hash:
-        raise JournalTampered(where, noted.seq, "it is not the row that was there when the journal was checked before")
+        raise JournalTampered(where, noted.seq, ANOTHER)
     rows, since, seen = stored_rows(connection, noted.seq), noted.hash or FIRST, None
     if whole := sees_all(connection):
         seq, last_hash = check_rows(rows, where, noted.seq, since, each)

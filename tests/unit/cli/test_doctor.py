@@ -119,6 +119,27 @@ def test_a_journal_that_somebody_has_touched_needs_somebody(journal, books, caps
     assert finding["then"].startswith("`kagura-kernel journal backup DIRECTORY` keeps it")
 
 
+@pytest.mark.parametrize("words", [(), ("--full",)])
+def test_a_journal_in_the_place_of_the_one_that_was_checked_needs_somebody(journal, books, capsys, prints, words):
+    for number in range(3):
+        journal.append(SampleRun().noted(str(number)))
+    prints("journal", "verify")
+    journal.close()
+    for path in books.glob("journal.db*"):
+        path.unlink()
+    gone = found(capsys, *words)["journal"]
+    assert (gone["state"], "it had 3 rows on" in gone["said"]) == ("fail", True)
+    older = Journal.open(books)
+    older.append(SampleRun().noted("0"))
+    older.close()
+    other = found(capsys, *words)["journal"]
+    assert (other["state"], "row 3" in other["said"]) == ("fail", True)
+    assert "journal verify" in other["then"]
+    assert json.loads(prints("journal", "verify", "--json"))["not_the_one_with"]["row"] == 3
+    assert found(capsys, *words)["journal"]["state"] == "ok"
+    assert "not_the_one_with" not in json.loads(prints("journal", "verify", "--json"))
+
+
 def test_a_table_that_does_not_fit_its_rows_is_made_anew_by_the_command_that_is_named(journal, books, capsys, prints):
     journal.append(SampleRun().started(owner=process_owner()))
     with sqlite3.connect(books / "journal.db") as file:

@@ -16,6 +16,7 @@ from kagura_kernel.journal.settings_text import replace_file
 from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
+HUGE = f'{{"%s": {{"seq": {2**63}, "hash": "", "at": ""}}}}'
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 FIRST, SECOND = SampleRun(run_id="run-1"), SampleRun(run_id="run-2")
 
@@ -78,7 +79,7 @@ def test_a_journal_in_the_place_of_another_is_told(journal: Journal, tmp_path: P
     other.close()
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"%s": {"seq": "5", "hash": 1, "at": ""}}'])
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"%s": {"seq": "5", "hash": 1, "at": ""}}', HUGE, "[" * 99999])
 def test_a_note_that_cannot_be_read_costs_time_and_nothing_else(journal: Journal, tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content.replace("%s", journal.where))
     assert noted(journal, tmp_path) == NOTHING
