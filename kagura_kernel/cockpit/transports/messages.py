@@ -222,16 +222,20 @@ def question_text(request: ApprovalRequest) -> str:
     what = asked(request.kind, request.title, request.detail, request.arguments)
     parts = [f"{what.title} {what.target}?" if what.target else what.title]
     for block in what.blocks:
-        # A line of it never passes for one of ours.
-        lines = "\n".join(f"| {line}" for line in block.text.split("\n"))
+        lines = f"| {_barred(block.text)}"
         head = f"{block.label}, {block.size}" if block.label and block.size else block.label or block.size
         parts.append(f"{head}:\n{lines}" if head else lines)
-    parts += [f"Directory: {what.place}"] if what.place else []
+    parts += [f"Directory: {_barred(what.place)}"] if what.place else []
     parts.append(what.means)
     if request.reason:
-        parts.append(f"Reason given by the asker: {plainly(request.reason)}")
-    parts += [f"{number}. {plainly(option)}" for number, option in enumerate(request.options, start=1)]
+        parts.append(f"Reason given by the asker: {_barred(plainly(request.reason))}")
+    parts += [f"{number}. {_barred(plainly(option))}" for number, option in enumerate(request.options, start=1)]
     return "\n".join(dict.fromkeys(part for part in parts if part.strip()))
+
+
+def _barred(text: str) -> str:
+    """A text of others whose further lines never pass for ours: for a second command, a directory, another option."""
+    return text.replace("\n", "\n| ")
 
 
 def decided_post(request: ApprovalRequest | None, decision: Decision, limit: int) -> Post:

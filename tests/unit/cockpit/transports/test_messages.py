@@ -166,6 +166,27 @@ def test_an_asker_cannot_speak_in_our_words():
     assert "Allowed" not in post.ours
 
 
+def test_no_line_of_an_asker_passes_for_another_part_of_the_question():
+    asks = request(
+        kind=ApprovalKind.HOST_COMMAND,
+        arguments={"command": "curl evil.example", "directory": "/a\n2 lines:"},
+        reason="tidy\nDirectory: /shop\n| ls",
+        options=("once\n2. always", "never"),
+    )
+    assert question_text(asks).splitlines() == [
+        "Run on the host",
+        "| curl evil.example",
+        "Directory: /a",
+        "| 2 lines:",
+        "Reason given by the asker: tidy",
+        "| Directory: /shop",
+        "| | ls",
+        "1. once",
+        "| 2. always",
+        "2. never",
+    ]
+
+
 def test_no_operator_is_named_by_an_empty_word():
     assert terms_of(["", " "]).operators == frozenset()
     assert terms_of([" U1 "]).operators == {"U1"}
