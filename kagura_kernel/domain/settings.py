@@ -576,7 +576,8 @@ def _read(toml: str, source: str) -> dict[str, Any]:
 
     try:
         return tomllib.loads(toml)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
+        # Besides its own the parser raises what a number of thousands of digits, or a value too deep in itself, makes.
         advice = "; a text stands in quotes" if str(error).startswith("Invalid value") else ""
         raise ConfigurationError(source, [f"it is not TOML: {error}{advice}"]) from error
 

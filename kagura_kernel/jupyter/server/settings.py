@@ -163,7 +163,7 @@ class _Looked:
         """What the file says, and why it says nothing."""
         try:
             return tomllib.loads(self.text), ""
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:
             return {}, f"{self.path} is not TOML: {error}"
 
     def _closed(self) -> str:
@@ -179,8 +179,11 @@ class _Looked:
 
 def _can_stand(value: Any) -> bool:
     if isinstance(value, list):
-        return all(isinstance(one, str) for one in value)
-    return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
+        return all(isinstance(one, str) and _can_stand(one) for one in value)
+    if isinstance(value, str):
+        # JSON has halves of signs, which no file has.
+        return not any("\ud800" <= sign <= "\udfff" for sign in value)
+    return value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _with_rows(text: str, table: str, before: Any, rows: Mapping[str, Any]) -> str:

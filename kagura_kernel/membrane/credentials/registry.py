@@ -129,7 +129,7 @@ def parse_registry(toml: str, reader: SecretReader, source: str = "credentials.t
     """
     try:
         document = tomllib.loads(toml)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         # Not chained, and only the place: the parser's error may carry the text.
         place = str(error).rpartition("(")[2].rstrip(")")
         raise ConfigurationError(source, [f"it is not TOML ({place})"]) from None

@@ -77,6 +77,8 @@ def test_who_repeats_what_is_locked_is_in_nobody_s_way():
         ('locked = ["budget"]', "no setting 'budget'"),
         ('locked = ["locked"]', "no setting 'locked'"),
         ("budget_usd =", "not TOML"),
+        ("net = " + "[" * 10_000, "not TOML"),
+        ("budget_usd = " + "1" * 10_000, "not TOML"),
     ],
 )
 def test_shared_settings_that_are_wrong_are_told_with_their_file(text, why):

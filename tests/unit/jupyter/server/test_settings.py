@@ -95,6 +95,8 @@ def test_a_table_that_holds_a_secret_is_shown_without_it_and_left_alone(environ)
         ("write", "never", "'ask', 'through' or 'none'"),
         ("net", {"a": 1}, "neither a text"),
         ("net", [None], "neither a text"),
+        ("net", ["\ud800"], "neither a text"),
+        ("model", "\ud800", "neither a text"),
         ("budget_usd", float("nan"), "neither a text"),
     ],
 )
@@ -142,10 +144,11 @@ def test_a_file_that_is_wrong_can_be_mended_and_one_that_is_no_toml_only_by_hand
     told = settings(environ)
     assert (told["values"]["recall"], set(told["problems"])) == (900, {"recall", "journal_url"})
     assert change(environ, recall=9, journal_url=None)["problems"] == {}
-    Path(environ["KAGURA_CONFIG"]).write_text("recall =")
-    told = settings(environ)
-    assert "not TOML" in told["problems"][""]
-    assert told["locked"]["recall"]
+    for text in ("recall =", "net = " + "[" * 10_000):
+        Path(environ["KAGURA_CONFIG"]).write_text(text)
+        told = settings(environ)
+        assert "not TOML" in told["problems"][""]
+        assert told["locked"]["recall"]
 
 
 def test_the_first_change_makes_the_file_for_this_person_alone(tmp_path):
