@@ -105,6 +105,7 @@ def _fields(report: Report, terms: TrustTerms) -> dict[str, Any]:
         "last_failure": None if standing.failure is None else asdict(standing.failure),
         "granted_at": standing.granted_at,
         "granted_by": standing.granted_by,
+        "names": sorted(standing.names),
         "used": standing.applied,
         "missing": lacking(report),
     }

@@ -328,9 +328,10 @@ def reports(standings: Mapping[str, TrustRecord], terms: TrustTerms, now: dateti
 
 def lacking(found: Report) -> str:
     """What is missing before it is trusted, in words."""
+    to = names_words(found.standing)
     if found.state == "graduated":
-        return "nothing: it is asked about no more"
-    return "; ".join(found.missing) or f"your word: `%kagura graduation grant {found.category.name}`"
+        return f"nothing: it is asked about no more{to}"
+    return "; ".join(found.missing) or f"your word{to}: `%kagura graduation grant {found.category.name}`"
 
 
 def state_of(category: Category, standing: TrustRecord) -> State:

@@ -33,6 +33,17 @@ def test_what_was_earned_is_granted_and_taken_back(journal, prints):
     assert not TrustHistory(journal).look()["git"].graduated
 
 
+def test_to_whom_alone_it_goes_is_told_before_it_is_granted_and_for_as_long_as_it_holds(journal, prints):
+    earn_trust(journal)
+    journal.append(trust_row("succeeded", journal.clock.now(), signal="exit-code", names=("https://example.org/shop",)))
+    only = "(where it goes to somebody, only https://example.org/shop)"
+    assert f"your word {only}: `%kagura graduation grant git`" in prints("graduation")
+    prints("graduation", "grant", "git")
+    assert f"nothing: it is asked about no more {only}" in prints("graduation")
+    [found] = [one for one in json.loads(prints("graduation", "--json")) if one["name"] == "git"]
+    assert found["names"] == ["https://example.org/shop"]
+
+
 def test_what_was_never_trusted_is_not_said_to_have_lost_it(journal, capsys, prints):
     earn_trust(journal, successes=2)
     assert prints("graduation", "revoke", "git").startswith(
