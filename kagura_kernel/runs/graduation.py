@@ -7,14 +7,19 @@ are stored at once, successes at the end, since a run that fails once has not su
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import ApprovalAborted, JournalError
+from kagura_kernel.domain.commands import Command
+from kagura_kernel.domain.errors import ApprovalAborted, HostError, JournalError
 from kagura_kernel.domain.events import Noted, RunVerified, TrustChanged
 from kagura_kernel.domain.events.memory import TrustSignal
 from kagura_kernel.domain.late_dataclass import dataclass, field, replace
+from kagura_kernel.domain.policy import CommandLimits
+from kagura_kernel.domain.search_path import entries_outside
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.trust import TrustHistory, TrustRecord
@@ -39,6 +44,10 @@ from kagura_kernel.patterns.trust import (
 from kagura_kernel.runs.git_places import more_than_git, pushes_to
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.run_end import Ending
+from kagura_kernel.runtime.host import HostRunner
+
+_LIMITS = CommandLimits(10.0, None)
+_UNKNOWN_PATH = "your login shell does not say where it looks for programs"
 
 MOST_NAMED = 5
 """Names that a note tells."""
@@ -155,15 +164,18 @@ class Trusting:
         question = await self._look_at(request)
         if question.category is None or not question.graduated:
             return question
-        return replace(question, answered=await self._holds_here(question.category, question.names))
+        by_program = request.kind is ApprovalKind.HOST_COMMAND
+        return replace(question, answered=await self._holds_here(question.category, question.names, by_program))
 
-    async def _holds_here(self, category: str, names: frozenset[str]) -> bool:
-        """Whether what has graduated answers in this run, where it goes to these."""
+    async def _holds_here(self, category: str, names: frozenset[str], by_program: bool) -> bool:
+        """Whether what has graduated answers in this run, where it goes to these; `by_program` for a host command."""
         if self._marked or category in self._uses.failed:
             return False
         # A name that an agent chooses can carry out what it knows, and bring in what somebody has put there.
         strange = sorted(names - self._standings[category].names)
         why = f"it has not gone well with {', '.join(strange[:MOST_NAMED])} yet" if strange else ""
+        if not why and by_program:
+            why = await _strays(self._order.project)
         if not why and category == "git":
             why = await more_than_git(self._order.project)
         if why and why != self._told:
@@ -308,3 +320,23 @@ class Trusting:
         standing = (await asyncio.to_thread(self._history.look))[category]
         if not standing.graduated:
             self._record(Noted, text=f"{category} is not trusted: it has failed while you were asked.")
+
+
+async def _strays(project: Path) -> str:
+    """Why a program's name may mean a file of the project, half a sentence; empty where it does not.
+
+    A host command is run by the person's login shell, whose profile may say `./bin` or `node_modules/.bin` first.
+    """
+    host = HostRunner(project)
+    try:
+        result = await host.run(Command(("bash", "-lc", "printf '\\0%s' \"$PATH\""), limits=_LIMITS))
+    except HostError:
+        return _UNKNOWN_PATH
+    finally:
+        await host.close()
+    _, told, said = result.stdout.data.rpartition(b"\0")
+    if not (result.ok and told) or result.stdout.truncated:
+        return _UNKNOWN_PATH
+    entries = os.fsdecode(said).split(":")
+    outside = await asyncio.to_thread(entries_outside, entries, [str(project)], os.path.realpath)
+    return "" if outside == entries else "the PATH of your login shell leads into the project"

@@ -277,6 +277,18 @@ async def test_a_push_goes_on_its_own_only_to_addresses_that_it_has_gone_well_wi
     assert (await house.run().on_host("git push")).via == "cell"
 
 
+@pytest.mark.parametrize("first", ["./bin", "{project}/bin", ""])
+async def test_where_a_profile_would_find_programs_in_the_project_it_is_asked_about(house, private_home, first):
+    await house.earn()
+    assert (await house.run().on_host()).via == "graduation"
+    profile = private_home / ".bash_profile"
+    profile.write_text(f'echo Hello.\nexport PATH="{first.format(project=house.project)}:$PATH"\n')
+    assert (await house.run().on_host()).via == "cell"
+    assert "login shell" in [row.event.text for row in house.journal.events(kinds=("noted",))][-1]
+    profile.write_text("exit 3\n")
+    assert (await house.run().on_host()).via == "cell"
+
+
 async def test_a_deed_that_an_earlier_run_had_done_proves_nothing_here(house):
     run = house.run()
     await run.on_host(route="earlier")
