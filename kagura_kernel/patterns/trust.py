@@ -40,9 +40,11 @@ from kagura_kernel.runtime.routing import base_command, split_line
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*([./][A-Za-z0-9_-]+)*")
 _URL = re.compile(
-    r"https://[A-Za-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+|git@[A-Za-z0-9][A-Za-z0-9.-]*:[A-Za-z0-9._/-]+"
+    r"(https://[A-Za-z0-9.-]+(:[0-9]+)?/|git@[A-Za-z0-9][A-Za-z0-9.-]*:)"
+    r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*"
 )
-_SERVER = re.compile(r"https://[^/]+|git@[^:]+")
+# A server is everybody's who has an account there: the first part of several is whose the repository is.
+_ORIGIN = re.compile(r"https://[^/]+(/[^/]+(?=/))?|git@[^:]+(:[^/]+(?=/))?")
 # Where a directory has the name of a remote, git would take it for one; these are never cloned to.
 _REMOTES = frozenset({"origin", "upstream"})
 _DEPTH = re.compile(r"[1-9][0-9]*")
@@ -75,13 +77,14 @@ def host_deed(command: str) -> str:
 def names_in(command: str) -> frozenset[str]:
     """To whom a command that belongs to a category goes by a name that stands in it; empty where it names nobody.
 
-    Of a look-up the name that is asked for, of a clone the server, of an installation each package, as it is written.
+    Of a look-up the name that is asked for, of a clone the server with whose the repository is there, of an
+    installation each package, as it is written.
     """
     line = split_line(command)
     words = line.words[1:] if line.words[:1] == ("sudo",) else line.words
     deed, program = host_deed(command), words[0].rsplit("/", 1)[-1] if words else ""
     if deed == "git" and words[1:2] == ("clone",):
-        return frozenset(found[0] for word in words[2:] if (found := _SERVER.match(word)))
+        return frozenset(found[0] for word in words[2:] if (found := _ORIGIN.match(word)))
     # The program and, of an installation, its subcommand come first; a record's type is no name.
     plain = [word for word in words[1:] if not word.startswith(("-", "+"))]
     if deed == "dns-read":

@@ -212,6 +212,8 @@ async def test_it_answers_for_nothing_beyond_its_category(house, command):
         ("dig example.org", "dig EXAMPLE.org"),
         ("host example.org", "nslookup evil.example"),
         ("git clone https://example.org/team/repo", "git clone https://evil.example/SECRET"),
+        ("git clone https://example.org/team/repo", "git clone https://example.org/evil/repo pytest"),
+        ("git clone git@example.org:team/repo", "git clone git@example.org:evil/repo"),
         ("git clone https://example.org/team/repo", "git clone https://example.org:8443/team/repo"),
         ("git clone https://example.org/team/repo", "git clone git@evil.example:SECRET"),
         ("pip install requests", "pip install request"),
@@ -225,7 +227,7 @@ async def test_what_was_earned_goes_to_nobody_with_whom_it_has_not_gone_well(hou
         await run.on_host(known)
         await run.settle()
         await house.day()
-    assert known.rsplit(maxsplit=1)[-1].removesuffix("/team/repo") in house.person.asked[-1].detail
+    assert known.rsplit(maxsplit=1)[-1].removesuffix("/repo") in house.person.asked[-1].detail
     assert (await house.run().on_host(known)).via == "graduation"
     asked = len(house.person.asked)
     run = house.run()
