@@ -24,7 +24,7 @@ from kagura_kernel.brain.openai_compatible import (
 from kagura_kernel.brain.provider import AUTO, choose, usual_model
 from kagura_kernel.cockpit.brains import BrainReport, Thinking, report_brains
 from kagura_kernel.domain.cost import Usage
-from kagura_kernel.domain.errors import BrainNotConfigured
+from kagura_kernel.domain.errors import BrainNotConfigured, SecretUnavailable
 from kagura_kernel.domain.settings import EndpointSettings, Problem, Settings
 from kagura_kernel.membrane.credentials.secret import (
     Secret,
@@ -180,7 +180,11 @@ def _kept(reference: SecretReference, place: str, environ: Mapping[str, str]) ->
         _keep(environ.get(reference.place, ""))
 
     async def read() -> str:
-        return keep_standing(await SecretReader(environ).read(reference)).reveal()
+        # A blank behind it came along when it was pasted; the libraries would say of it that nothing answers.
+        key = (await SecretReader(environ).read(reference)).reveal().strip()
+        if not (key.isascii() and key.isprintable()):
+            raise SecretUnavailable(place, "it has a line end or a sign in it that no key has; paste it anew")
+        return keep_standing(Secret(key)).reveal()
 
     return Key(place, read, partial(_is_there, reference, environ))
 

@@ -59,6 +59,17 @@ async def test_each_service_has_its_own_key_and_nobody_else_s():
     assert "of-" not in repr(endpoints)
 
 
+async def test_a_blank_behind_a_key_is_none_of_it_and_a_sign_that_no_key_has_is_told():
+    key = make_endpoints({"OPENAI_API_KEY": " sk-1 \t"}, settings())["openai"].key
+    assert key is not None
+    assert await key.read() == "sk-1"
+    for odd in ("“sk-1”", "sk-1\nsk-2", "sk\0"):
+        key = make_endpoints({"OPENAI_API_KEY": odd}, settings())["openai"].key
+        assert key is not None
+        with pytest.raises(SecretUnavailable, match=r"OPENAI_API_KEY.*paste it anew"):
+            await key.read()
+
+
 async def test_a_known_service_that_was_moved_gets_only_the_key_that_is_named_for_it():
     moved = settings('[endpoints.openai]\nurl = "https://other.example.org/v1"\n')
     assert make_endpoints({"OPENAI_API_KEY": "k"}, moved)["openai"].key is None
