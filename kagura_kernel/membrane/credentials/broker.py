@@ -412,10 +412,14 @@ class CredentialBroker:
                 if held.seconds_left(self.clock) <= 0:
                     self._hold(held, error.message)
                     await sleep_through(self.clock, wait)
-            except KaguraError as error:
-                # A no, or a journal that does not write: the present credential is good to its end, and that was it.
+            # A no, a journal that does not write, or a provider of others, which raises what it likes: the present
+            # credential is good to its end, and that was it.
+            except Exception as error:  # noqa: BLE001 - see above
+                why = (
+                    error.message if isinstance(error, KaguraError) else f"its renewal failed ({type(error).__name__})"
+                )
                 await sleep_through(self.clock, held.seconds_left(self.clock))
-                self._hold(held, error.message)
+                self._hold(held, why)
                 return
 
     async def _held_up(self, held: _Held) -> None:

@@ -302,6 +302,18 @@ async def test_a_provider_in_trouble_is_asked_again_until_the_end_and_after_it(h
     assert broker.credential(lease.id)
 
 
+async def test_a_renewal_that_fails_as_none_should_ends_the_lease_and_revokes_its_credential_at_its_end(house):
+    broker, lease = await house.lease()
+    house.provider.mint_errors.append(ValueError("s3cret"))
+    await house.clock.advance(899)
+    broker.credential(lease.id)
+    await house.clock.advance(2)
+    with pytest.raises(LeaseEnded, match=r"its renewal failed \(ValueError\)"):
+        broker.credential(lease.id)
+    assert house.changes == ["acquired", "on hold"]
+    await until(lambda: house.provider.books == {})
+
+
 async def test_a_first_credential_is_asked_for_more_than_once(house):
     house.provider.mint_errors.extend([LeaseUnavailable("fake", "busy"), LeaseUnavailable("fake", "x", retry_after=60)])
     task = asyncio.create_task(house.broker().acquire("fake", "read", budget=HOUR))
