@@ -68,7 +68,7 @@ together() {
 
 # ------------------------------------------------------------------ the system
 
-# A command that must be there, and the Debian package that brings it.
+# A command or library that must be there, and the Debian package that brings it.
 requirements() {
   case $1 in
     demo | lab) echo "bwrap bubblewrap" ;;
@@ -83,6 +83,7 @@ git git
 gnome-keyring-daemon gnome-keyring
 ip iproute2
 iptables iptables
+libatomic.so.1 libatomic1
 newuidmap uidmap
 pg_ctl postgresql
 rg ripgrep
@@ -92,10 +93,14 @@ LIST
   esac
 }
 
-# Daemons and server programs lie outside the PATH of ordinary users, PostgreSQL's outside everybody's.
+# Daemons and server programs lie outside the PATH of ordinary users, PostgreSQL's outside everybody's. The library is
+# one of those that the browser's driver is linked to.
 present() {
-  PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin" command -v "$1" >/dev/null && return 0
-  [ "$1" = pg_ctl ] && compgen -G '/usr/lib/postgresql/*/bin/pg_ctl' >/dev/null
+  case $1 in
+    *.so.*) compgen -G "/usr/lib*/$1" >/dev/null || compgen -G "/usr/lib/*/$1" >/dev/null ;;
+    pg_ctl) command -v pg_ctl >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/pg_ctl' >/dev/null ;;
+    *) PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin" command -v "$1" >/dev/null ;;
+  esac
 }
 
 missing_packages() {
