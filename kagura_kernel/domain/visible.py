@@ -78,6 +78,23 @@ def printed(text: str) -> str:
     return visible(plain)
 
 
+_ERASED = re.compile(r"\x1b\[[0-2]?K")
+_STATES = 3
+"""Of one line, that all are shown."""
+
+
+def settled(text: str) -> str:
+    """Output of a program with the last state of each progress bar, and how many there were before it."""
+    return "\n".join(map(_settled, text.split("\n"))) if "\r" in text else text
+
+
+def _settled(line: str) -> str:
+    states = [state for state in _ERASED.sub("", line).split("\r") if state.strip()]
+    # What a line has gone back over was read by the agent all the same: nothing of it is left out without a word.
+    before = len(states) - 1
+    return line if before < _STATES else f"… {before:,} earlier states of this line …\n{states[-1]}"
+
+
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _WORD = re.compile(r"(?P<host>[^:\s]+)(?::(?P<port>[0-9]{1,5}))?")
 

@@ -13,7 +13,7 @@ from typing import Any
 from kagura_kernel.domain.events import ResultShown
 from kagura_kernel.domain.images import RASTER, Image, NoImageError
 from kagura_kernel.domain.tools import NO_OUTPUT
-from kagura_kernel.domain.visible import printed, visible
+from kagura_kernel.domain.visible import printed, settled, visible
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import counted, data_size, seconds
@@ -47,6 +47,7 @@ _MARKDOWN = 60_000
 _GROWING = 24_000
 _FOLLOWED = 60
 """Lines of what a program prints that are shown while it runs."""
+
 
 # The argument that says most about a call, by preference.
 _TELLING = ("command", "code", "path", "file_path", "pattern", "question", "url", "name")
@@ -82,7 +83,7 @@ def item_text(item: Item) -> str:
         case Ask():
             return ask_text(item)
         case Printout():
-            return printed(bounded(item.text, lines=200, characters=40_000).whole(item.spill))
+            return printed(bounded(settled(item.text), lines=200, characters=40_000).whole(item.spill))
         case _:
             return "\n".join(lines_of([_told(item, steady=True)]))
 
@@ -209,13 +210,14 @@ def _call_text(call: Call) -> str:
     if finished is None or finished.route != "host" or finished.text.strip() in ("", NO_OUTPUT):
         return line
     # A person allowed it, and wants to see what came of it.
-    answer = printed(bounded(finished.text, lines=6, characters=600).whole(finished.spill))
+    answer = printed(bounded(settled(finished.text), lines=6, characters=600).whole(finished.spill))
     return "\n".join([line, *(f"  {part}".rstrip() for part in answer.rstrip("\n").split("\n"))])
 
 
 def _output(text: str, spill: str | None, *, following: bool) -> ui.Blocks:
     if not text:
         return (ui.Line(("no output yet",), "label soft"),) if following else ()
+    text = settled(text)
     if following:
         tail = "\n".join(text.rstrip("\n").split("\n")[-_FOLLOWED:])
         return (ui.Pre(tail, "out", is_output=True, is_followed=True),)

@@ -96,6 +96,25 @@ def test_the_program_of_a_sandbox_cell_is_one_printout(story, view_of):
     assert view.items == [Printout("i0", "ab\nand errors", "full.txt")]
 
 
+BAR = "".join(f"\r{done}% {'#' * done}" for done in range(100)) + "\r\x1b[2K100% in 2 s\r\nover\n"
+
+
+@pytest.mark.parametrize("going_on", [True, False])
+def test_a_progress_bar_shows_its_last_state_and_says_that_there_were_others(story, view_of, going_on):
+    view = view_of(story.started(flavour="sandbox", brain=""), story.calls(call_id="cell"), story.prints(BAR, "cell"))
+    if not going_on:
+        view.apply(story.answers(BAR, "cell"))
+        view.apply(story.ends(text=BAR))
+    [item] = view.items
+    told = "… 100 earlier states of this line …\n100% in 2 s\nover"
+    assert item_text(item).strip() == told
+    assert told in html_of(item_blocks(item, view, live=going_on))
+
+
+def test_what_a_line_has_gone_back_over_once_is_shown():
+    assert item_text(Printout("i0", "rm -rf ~\rls")) == "rm -rf ~\nls"
+
+
 def test_settled_changes_take_their_state(story, view_of):
     view = view_of(story.started(), story.changes(story.change("a"), story.change("b"), story.change("c")))
     ids = {"run_id": "run-1", "session_id": "ses-1", "at": story.says("x").at}
