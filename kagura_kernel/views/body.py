@@ -7,6 +7,7 @@ differs between two runs of the same thing: no ids, times or durations.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,6 +49,7 @@ _GROWING = 24_000
 _FOLLOWED = 60
 """Lines of what a program prints that are shown while it runs."""
 
+_TAG = re.compile(r"<[^>]*>")
 
 # The argument that says most about a call, by preference.
 _TELLING = ("command", "code", "path", "file_path", "pattern", "question", "url", "name")
@@ -284,14 +286,22 @@ def _shown(said: ResultShown) -> tuple[str, ui.Blocks, list[str]]:
         return _kind(said), (ui.Picture(image, about),), [measures, *remarks]
     match said.mime:
         case "text/html":
-            inside, left_out = rich_html(said.data)
-            kind = "table" if "<table>" in inside else "formatted text"
-            return kind, (ui.Rich(said.data, is_html=True),), [f"left out: {left_out}" if left_out else "", *remarks]
+            kind, inside, left_out = _html(said)
+            return kind, inside, [left_out, *remarks]
         case "text/markdown":
             cut = f"its last {len(said.data) - _MARKDOWN:,} characters left out" if len(said.data) > _MARKDOWN else ""
             return "Markdown", (ui.Rich(said.data[:_MARKDOWN]),), [cut, *remarks]
         case _:
             return _kind(said), _pre(said.data if said.mime == "text/plain" else said.text), remarks
+
+
+def _html(said: ResultShown) -> tuple[str, ui.Blocks, str]:
+    """The like, for HTML; in the place of a chart that only scripts would draw, its plain form."""
+    inside, left_out = rich_html(said.data)
+    if "<script" in said.data.lower() and "<img" not in inside and not _TAG.sub("", inside).strip():
+        return "formatted text", _pre(said.text), "drawn by scripts, which do not run here: show it as PNG or SVG"
+    kind = "table" if "<table>" in inside else "formatted text"
+    return kind, (ui.Rich(said.data, is_html=True),), f"left out: {left_out}" if left_out else ""
 
 
 def _image(said: ResultShown) -> Image:

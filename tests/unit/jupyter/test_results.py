@@ -55,6 +55,18 @@ def test_what_is_no_image_says_why_and_shows_nothing(said, why):
     assert why in page.text
 
 
+CHART = '<style>#vis {}</style><div id="vis"></div><script>vegaEmbed("#vis")</script>'
+
+
+def test_a_chart_that_only_scripts_would_draw_says_what_it_is_and_what_to_do():
+    page = Page(html_of([result_block(shown("text/html", CHART, text="alt.Chart(...)"))]))
+    assert "do not run here: show it as PNG or SVG" in page.text
+    assert "alt.Chart(...)" in page.text
+    with_words = Page(html_of([result_block(shown("text/html", f"<p>Sales</p>{CHART}"))]))
+    assert "Sales" in with_words.text
+    assert "PNG" not in with_words.text
+
+
 def test_results_in_a_terminal_are_text(story, view_of):
     assert result_text(shown("image/png", png(64, 48))).startswith("[image 64×48, ")
     assert result_text(shown("text/html", FRAME, text="  day\n0  x")) == "  day\n0  x"
