@@ -12,7 +12,7 @@ from kagura_kernel import redact
 from kagura_kernel.cli.journal_access import open_journal, place_of, read_journal
 from kagura_kernel.cli.output import as_json, cut, moment, table, tell, with_next
 from kagura_kernel.cli.runs import LATEST
-from kagura_kernel.cockpit.next_commands import NO_APPROVALS, NONE_WAITS, of_approval
+from kagura_kernel.cockpit.next_commands import NO_APPROVALS, NONE_WAITS, more_than, of_approval
 from kagura_kernel.cockpit.run_names import here_of, named_approval
 from kagura_kernel.domain.approval_content import asked
 from kagura_kernel.domain.approvals import Verdict
@@ -36,7 +36,9 @@ _REASON = 300
 def approvals(arguments: SimpleNamespace) -> int:
     """Print them; 0 whatever they are like. Raises as `read_journal`."""
     with read_journal(arguments) as journal:
-        rows = views.approvals(journal, limit=arguments.limit or LATEST, pending_only=arguments.pending)
+        limit = arguments.limit or LATEST
+        rows = views.approvals(journal, limit=limit, pending_only=arguments.pending)
+        more = more_than(journal, len(rows), limit, "pending" if arguments.pending else "approvals")
     if arguments.json:
         print(as_json(with_next([asdict(row) for row in rows], list(map(of_approval, rows)))))
     elif rows:
@@ -47,6 +49,8 @@ def approvals(arguments: SimpleNamespace) -> int:
         told = _lessons(waiting)
         for row in waiting:
             print("\n".join(["", *_in_full(row, told.get(row.id, ()))]))
+        if more:
+            print(f"\n{more}" if waiting else more)
     else:
         print(NONE_WAITS if arguments.pending else NO_APPROVALS)
     return 0

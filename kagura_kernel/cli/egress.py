@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cli.journal_access import read_log
 from kagura_kernel.cli.output import moment, size, span, tell_rows
-from kagura_kernel.cockpit.next_commands import NO_CONNECTIONS
+from kagura_kernel.cockpit.next_commands import NO_CONNECTIONS, at_limit
 from kagura_kernel.journal import views
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def egress_log(arguments: SimpleNamespace) -> int:
     head = ("at", "run", "target", "decision", "times", "by", "out", "in", "took", "end")
     whole = ("at", "run", "decision", "times", "out", "in", "took")
     cells = [_cells(row) for row in rows]
-    return tell_rows(arguments, list(map(asdict, rows)), head, cells, whole=whole, none=NO_CONNECTIONS)
+    more = at_limit(len(rows), arguments.limit)
+    return tell_rows(arguments, list(map(asdict, rows)), head, cells, whole=whole, none=NO_CONNECTIONS, further=more)
 
 
 def _cells(row: EgressRow) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cli.journal_access import open_journal, place_of, read_journal, read_log
 from kagura_kernel.cli.output import moment, size, span, tell, tell_rows
-from kagura_kernel.cockpit.next_commands import NO_LEASES, of_lease
+from kagura_kernel.cockpit.next_commands import NO_LEASES, at_limit, of_lease
 from kagura_kernel.cockpit.run_names import only
 from kagura_kernel.domain.errors import ConfigurationError, RunUnknown, UnknownName, UsageError
 from kagura_kernel.domain.late_dataclass import asdict, dataclass
@@ -256,7 +256,8 @@ def leases_log(arguments: SimpleNamespace) -> int:
     head = ("at", "run", "lease", "for", "request", "answer", "out", "in", "took", "why")
     whole = ("at", "run", "lease", "answer", "out", "in", "took")
     none = "No request was made with a leased credential."
-    return tell_rows(arguments, list(map(asdict, rows)), head, list(map(_use_cells, rows)), whole=whole, none=none)
+    records, cells, more = list(map(asdict, rows)), list(map(_use_cells, rows)), at_limit(len(rows), arguments.limit)
+    return tell_rows(arguments, records, head, cells, whole=whole, none=none, further=more)
 
 
 def _use_cells(row: LeaseUseRow) -> tuple[object, ...]:

@@ -15,7 +15,7 @@ from kagura_kernel.cockpit import memory_words
 from kagura_kernel.cockpit.memory import note_of, query_of, read_file, write_file
 from kagura_kernel.cockpit.next_commands import NO_MEMORIES
 from kagura_kernel.domain.grammar import Surface
-from kagura_kernel.domain.memory import Tier
+from kagura_kernel.domain.memory import LESSON, Query, Tier
 from kagura_kernel.journal.place import data_home, read_settings
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
@@ -70,10 +70,12 @@ def _absent() -> Path | None:
 def recall(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     """Print what fits; 0."""
     now = datetime.now(UTC)
-    found = desk.recall(query_of(_given(arguments, "query"), now))
+    query = query_of(_given(arguments, "query"), now)
+    found = desk.recall(query)
+    more = desk.further(query, len(found))
     records, cells = list(map(memory_words.recalled_record, found)), [_cells(one, now) for one in found]
     head = ("memory", "trust", "type", "from", "age", "why", "what")
-    return tell_rows(arguments, records, head, cells, whole=("memory", "trust"), none=NO_MEMORIES)
+    return tell_rows(arguments, records, head, cells, whole=("memory", "trust"), none=NO_MEMORIES, further=more)
 
 
 memory_list = recall
@@ -95,7 +97,9 @@ def _cells(found: Recalled, now: datetime) -> tuple[str, ...]:
 @_at_desk
 def lessons(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     """Print what went wrong before, and what mended it; 0."""
-    found = desk.lessons(" ".join(arguments.query), arguments.k)
+    words = " ".join(arguments.query)
+    found = desk.lessons(words, arguments.k)
+    more = desk.further(Query(words, k=arguments.k, types=(LESSON,)), len(found))
     head = ("memory", "trust", "seen", "what went wrong", "what was said then", "what mended it")
     rows = [
         (
@@ -109,7 +113,7 @@ def lessons(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
         for one in found
     ]
     records, none = list(map(memory_words.lesson_record, found)), memory_words.no_lessons(arguments.query)
-    return tell_rows(arguments, records, head, rows, whole=("memory", "trust"), none=none)
+    return tell_rows(arguments, records, head, rows, whole=("memory", "trust"), none=none, further=more)
 
 
 @_at_desk

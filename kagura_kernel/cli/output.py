@@ -288,9 +288,14 @@ def tell_rows(
     whole: Collection[str] = (),
     following: Sequence[Sequence[str]] = (),
     none: str,
+    further: str = "",
 ) -> int:
-    """Print rows as `tell` does: the records as JSON, otherwise a table, or what is said where there is no row; 0."""
+    """Print rows as `tell` does: the records as JSON, otherwise a table, or what is said where there is no row; 0.
+
+    `further` is what is said below the table of rows that it does not show.
+    """
     told = table(head, cells, whole=whole, following=following) if cells else for_terminal(none)
+    told = f"{told}\n{further}" if further else told
     return tell(arguments, with_next(records, following), told)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kagura_kernel import redact
 from kagura_kernel.cli.journal_access import open_journal, place_of, read_journal
 from kagura_kernel.cli.output import as_json, cut, for_terminal, moment, span, table, tell, tell_rows
-from kagura_kernel.cockpit.next_commands import NEWEST, NO_RUNS, NO_SESSIONS, of_run, of_session
+from kagura_kernel.cockpit.next_commands import NEWEST, NO_RUNS, NO_SESSIONS, at_limit, more_than, of_run, of_session
 from kagura_kernel.cockpit.run_names import here_of, named_run, run_to_stop
 from kagura_kernel.domain.errors import NotHeard, UsageError
 from kagura_kernel.domain.late_dataclass import asdict, dataclass
@@ -49,14 +49,16 @@ def runs(arguments: SimpleNamespace) -> int:
     """Print them; 0 whatever they are like. Raises as `read_journal`, and as `named_run`."""
     with read_journal(arguments) as journal:
         named = [named_run(journal, word, here_of()) for word in arguments.run]
-        rows = views.runs(journal, limit=len(named) or arguments.limit or LATEST, run_ids=named or None)
+        limit = arguments.limit or LATEST
+        rows = views.runs(journal, limit=len(named) or limit, run_ids=named or None)
+        more = "" if named else more_than(journal, len(rows), limit, "runs")
         following = [of_run(journal, row) if number < NEWEST else [] for number, row in enumerate(rows)]
     told = [(name, said) for name, said in _HISTORY if any(map(said, rows))]
     head = ("", "run", "status", "started", "took", "box", "user", *(name for name, _ in told), "task")
     records = [asdict(row) | {"live": is_live(row), "parent": row.parent} for row in rows]
     cells = [_cells(row, tuple(said(row) or "-" for _, said in told)) for row in rows]
     whole = ("", "run", "started", "took", "resumes", "parent")
-    return tell_rows(arguments, records, head, cells, whole=whole, following=following, none=NO_RUNS)
+    return tell_rows(arguments, records, head, cells, whole=whole, following=following, none=NO_RUNS, further=more)
 
 
 def is_live(row: RunRow) -> bool:
@@ -84,12 +86,14 @@ def _cells(row: RunRow, history: tuple[str, ...]) -> tuple[str, ...]:
 def sessions(arguments: SimpleNamespace) -> int:
     """Print them; 0 whatever they are like. Raises as `read_journal`."""
     with read_journal(arguments) as journal:
-        rows = known(journal, limit=arguments.limit or LATEST)
+        limit = arguments.limit or LATEST
+        rows = known(journal, limit=limit)
+        more = more_than(journal, len(rows), limit, "sessions")
         following = [of_session(journal, row) if number < NEWEST else [] for number, row in enumerate(rows)]
     records, cells = [asdict(row) | {"state": _session_state(row)} for row in rows], list(map(_session_cells, rows))
     head = ("session", "state", "runs", "began", "last", "last run", "task")
     whole = ("session", "began", "last", "last run")
-    return tell_rows(arguments, records, head, cells, whole=whole, following=following, none=NO_SESSIONS)
+    return tell_rows(arguments, records, head, cells, whole=whole, following=following, none=NO_SESSIONS, further=more)
 
 
 def _session_state(row: SessionRow) -> str:
@@ -118,6 +122,7 @@ def cost(arguments: SimpleNamespace) -> int:
         if arguments.calibration:
             return _calibration(journal, named, limit, as_rows=arguments.json)
         rows = with_children(journal, views.costs(journal, limit=limit, run_ids=named or None))
+        more = "" if named else more_than(journal, len(rows), limit, "runs")
     if arguments.json:
         print(as_json([asdict(row) | {"usd": row.usd, "total_usd": row.total_usd} for row in rows]))
     elif rows:
@@ -127,6 +132,8 @@ def cost(arguments: SimpleNamespace) -> int:
         cells = [_cost_cells(row)[:many] for row in rows]
         print(table(head[:many], cells, whole=("run", "started", "usd", "with its children")))
         print(_sum(rows))
+        if more:
+            print(more)
     else:
         print(for_terminal(NO_RUNS))
     return 0
@@ -143,6 +150,8 @@ def _calibration(journal: Journal, named: list[str], limit: int, *, as_rows: boo
         head = ("run", "status", "expected", "usd", "off", "within", "expected", "took", "off", "within")
         print(table(head, [_calibrated_cells(row) for row in rows], whole=("run", "usd", "took")))
     print(calibration_line(rows))
+    if not named and (more := at_limit(len(rows), limit)):
+        print(more)
     return 0
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kagura_kernel.cockpit.memory_words import source_words
+from kagura_kernel.cockpit.next_commands import further
 from kagura_kernel.cockpit.run_names import working_directory
 from kagura_kernel.domain.clock import Clock, read_time
 from kagura_kernel.domain.errors import KaguraError, UsageError
@@ -40,6 +41,7 @@ from kagura_kernel.domain.memory import (
     project_scope,
 )
 from kagura_kernel.journal.checkpoints import FOLDER
+from kagura_kernel.memory.store import MOST_K
 from kagura_kernel.patterns.lessons import MOST_LESSONS, Lesson, lesson_of, lessons, one_line, quoted
 
 if TYPE_CHECKING:
@@ -243,6 +245,16 @@ class MemoryDesk:
             MemoryInvalid: the query cannot be used.
         """
         return self.store.recall(query)
+
+    def further(self, query: Query, shown: int) -> str:
+        """What a list says of the memories that it does not show; of those that fit words best, nothing."""
+        if query.text.strip() or shown < query.k:
+            return ""
+        if query == Query(query.text, k=query.k):
+            return further(shown, self.store.counts().memories, "--k", MOST_K)
+        total = len(self.store.recall(replace(query, k=MOST_K)))
+        told = further(shown, total, "--k", MOST_K)
+        return f"At least {told}" if total == MOST_K else told
 
     def show(self, memory_id: str) -> Memory:
         """One memory, a forgotten one too."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.cockpit.resumption import can_be_resumed
 from kagura_kernel.domain.plugins import PluginState
+from kagura_kernel.journal import views
 from kagura_kernel.journal.change_states import changes_wait, commits_wait
 from kagura_kernel.journal.owner import owner_alive
 
@@ -35,6 +36,32 @@ NO_MODELS = "The brain names no models: `--model NAME` takes any."
 NO_PLUGINS = "There are no plugins: `%kagura plugin install SOURCE` copies one here."
 NO_AUTHORS = "You trust no author yet: `%kagura plugin trust AUTHOR KEY` trusts one."
 NO_REPOSITORIES = "You trust no repository yet: `%kagura plugin repository add SOURCE --sha256 HASH` trusts one."
+
+
+def further(shown: int, total: int, option: str = "--limit", most: int = 0) -> str:
+    """What a list says that shows only the first of all; empty where it shows them all.
+
+    Args:
+        shown: How many it shows.
+        total: How many there are, or could be counted.
+        option: What shows more of them.
+        most: How many that shows at most; 0 for all.
+    """
+    if total <= shown:
+        return ""
+    left, wanted = total - shown, min(total, most or total)
+    how = f"`{option} {wanted}` shows {'them too' if wanted == total else 'more'}."
+    return f"{left:,} more {'is' if left == 1 else 'are'} not shown; {how}"
+
+
+def at_limit(shown: int, limit: int) -> str:
+    """What a list says that is as long as it may be, where counting the rest would mean to read all of them."""
+    return f"No more than the newest {limit:,} are shown; `--limit` takes a larger number." if shown >= limit else ""
+
+
+def more_than(journal: Journal, shown: int, limit: int, what: views.Counted) -> str:
+    """What a list says of the rows that it does not show; they are counted only where there can be any."""
+    return further(shown, views.how_many(journal, what)) if shown >= limit else ""
 
 
 def of_run(journal: Journal, row: RunRow) -> list[str]:

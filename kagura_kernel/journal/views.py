@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import Connection, Row, Select, case, delete, exists, func, select, update
 
@@ -156,6 +156,22 @@ def approvals(journal: Journal, *, limit: int = 100, pending_only: bool = False)
     if pending_only:
         query = query.where(schema.approvals.c.verdict.is_(None))
     return journal.readable(journal.read(query), approval_row)
+
+
+Counted = Literal["runs", "sessions", "approvals", "pending"]
+"""What can be counted; `pending` are the approvals that wait."""
+
+_HOW_MANY: Mapping[Counted, Select[Any]] = {
+    "runs": select(func.count()).select_from(schema.runs),
+    "sessions": select(func.count(schema.runs.c.session_id.distinct())).where(schema.runs.c.lineage == ""),
+    "approvals": select(func.count()).select_from(schema.approvals),
+    "pending": select(func.count()).where(schema.approvals.c.verdict.is_(None)),
+}
+
+
+def how_many(journal: Journal, what: Counted) -> int:
+    """How many there are in all."""
+    return int(journal.read(_HOW_MANY[what])[0][0])
 
 
 def costs(journal: Journal, *, limit: int = 1000, run_ids: Sequence[str] | None = None) -> list[CostRow]:

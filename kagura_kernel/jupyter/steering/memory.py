@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.cockpit.memory import Act, note_of, query_of, read_file, write_file
 from kagura_kernel.cockpit.run_names import named_run, told_run
 from kagura_kernel.cockpit.trust import revoked_words
+from kagura_kernel.domain.memory import LESSON, Query
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.steering import Asked, say
 from kagura_kernel.jupyter.surface import person
@@ -36,7 +37,15 @@ def _table(asked: Asked, *, searched: bool) -> pd.DataFrame:
     from kagura_kernel.jupyter.memories import memories_table
 
     now = datetime.now(UTC)
-    return memories_table(asked.cockpit.memory.recall(query_of(asked.values, now)), now, searched=searched)
+    query, desk = query_of(asked.values, now), asked.cockpit.memory
+    found = desk.recall(query)
+    _tell_more(desk.further(query, len(found)))
+    return memories_table(found, now, searched=searched)
+
+
+def _tell_more(told: str) -> None:
+    if told:
+        say(told)
 
 
 def lessons(asked: Asked) -> pd.DataFrame:
@@ -44,7 +53,9 @@ def lessons(asked: Asked) -> pd.DataFrame:
     from kagura_kernel.cockpit.memory_words import no_lessons
     from kagura_kernel.jupyter.memories import NONE, lessons_table
 
-    found = asked.cockpit.memory.lessons(" ".join(asked["query"]), asked["k"])
+    words, desk = " ".join(asked["query"]), asked.cockpit.memory
+    found = desk.lessons(words, asked["k"])
+    _tell_more(desk.further(Query(words, k=asked["k"], types=(LESSON,)), len(found)))
     table = lessons_table(found, datetime.now(UTC))
     if not found:
         table.attrs[NONE] = no_lessons(asked["query"])

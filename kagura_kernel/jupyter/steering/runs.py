@@ -14,7 +14,16 @@ from kagura_kernel.assembly.brains import brain_reports
 from kagura_kernel.cockpit.brains import PRICES_SAID, turn_words
 from kagura_kernel.cockpit.commit_desk import about_commits
 from kagura_kernel.cockpit.lines.help import help_for
-from kagura_kernel.cockpit.next_commands import NEWEST, NONE_WAITS, of_approval, of_lease, of_run, of_session
+from kagura_kernel.cockpit.next_commands import (
+    NEWEST,
+    NONE_WAITS,
+    at_limit,
+    more_than,
+    of_approval,
+    of_lease,
+    of_run,
+    of_session,
+)
 from kagura_kernel.cockpit.restart import going_on, stopped
 from kagura_kernel.cockpit.run_names import named_approval, named_run, no_changes, only, run_to_stop, told_run
 from kagura_kernel.domain.clock import read_time
@@ -102,6 +111,8 @@ def runs(asked: Asked) -> pd.DataFrame:
     named = _named(asked)
     limit = asked["limit"] or _LATEST
     rows = views.runs(asked.cockpit.journal, limit=len(named) or limit, run_ids=named or None)
+    if not named:
+        _tell_more(asked, len(rows), limit, "runs")
     following = {row.run_id: of_run(asked.cockpit.journal, row) for row in rows[:NEWEST]}
     return RunsText(runs_table(rows)).with_next(following)
 
@@ -112,7 +123,9 @@ def sessions(asked: Asked) -> pd.DataFrame:
     from kagura_kernel.jupyter.text_frames import SessionsText
 
     journal = asked.cockpit.journal
-    rows = known(journal, limit=asked["limit"] or _LATEST)
+    limit = asked["limit"] or _LATEST
+    rows = known(journal, limit=limit)
+    _tell_more(asked, len(rows), limit, "sessions")
     following = {row.session_id: of_session(journal, row) for row in rows[:NEWEST]}
     return SessionsText(sessions_table(rows)).with_next(following)
 
@@ -125,10 +138,18 @@ def approvals(asked: Asked) -> pd.DataFrame:
 
     limit = asked["limit"] or _LATEST
     rows = views.approvals(asked.cockpit.journal, limit=limit, pending_only=asked["pending"])
+    which: views.Counted = "pending" if asked["pending"] else "approvals"
+    _tell_more(asked, len(rows), limit, which)
     plans = [row for row in rows if row.verdict is None and row.kind == "plan" and has_lessons(row.arguments)]
     told = {row.id: "\n".join(lessons_told(lambda: asked.cockpit.memory, row.arguments)) for row in plans}
     table = ApprovalsText(approvals_table(rows, told)).with_next({row.id: of_approval(row) for row in rows})
     return table.saying(NONE_WAITS) if asked["pending"] else table
+
+
+def _tell_more(asked: Asked, shown: int, limit: int, what: views.Counted) -> None:
+    """Say how many more there are than a list shows."""
+    if told := more_than(asked.cockpit.journal, shown, limit, what):
+        tell(told)
 
 
 def cost(asked: Asked) -> pd.DataFrame:
@@ -142,6 +163,8 @@ def cost(asked: Asked) -> pd.DataFrame:
     limit = asked["limit"] or _LATEST_COSTS
     journal = asked.cockpit.journal
     rows = views.costs(journal, limit=len(named) or limit, run_ids=named or None)
+    if not named:
+        _tell_more(asked, len(rows), limit, "runs")
     table = costs_table(with_children(journal, rows))
     if not named and surface_of(asked.shell) is Surface.NOTEBOOK:
         from kagura_kernel.jupyter.boards import CostFrame
@@ -160,6 +183,8 @@ def _calibration(asked: Asked) -> pd.DataFrame:
     limit = len(named) or asked["limit"] or _LATEST_COSTS
     rows = calibrate(estimated(asked.cockpit.journal, limit=limit, run_ids=named or None))
     tell(calibration_line(rows))
+    if not named and (more := at_limit(len(rows), limit)):
+        tell(more)
     return CalibratedText(calibration_table(rows))
 
 
@@ -192,6 +217,8 @@ def egress_log(asked: Asked) -> pd.DataFrame:
             limit=asked["limit"],
         )
     )
+    if more := at_limit(len(table), asked["limit"]):
+        tell(more)
     return EgressText(table)
 
 

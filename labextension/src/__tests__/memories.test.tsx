@@ -248,6 +248,21 @@ test('lessons say what went wrong and what prevents it', async () => {
   assert.ok(server.asked.includes('GET lessons?k=50&q=make'));
 });
 
+test('a list of lessons that may have been cut says how to see the others', async () => {
+  const { server, kagura, model } = await looking();
+  const lessons = Array.from({ length: 50 }, (_, at) => ({
+    ...aMemory(`mem-${at}`, { type: 'lesson', summary: 'pytest fails' }),
+    trigger: '',
+    fix: ''
+  }));
+  server.memory.lessons = lessons.slice(1);
+  await model.show('lessons');
+  assert.ok(!drawn(kagura).includes('No more than 50'));
+  server.memory.lessons = lessons;
+  await model.refresh();
+  assert.ok(drawn(kagura).includes('No more than 50 are shown: search for others'));
+});
+
 test('a memory that cannot be reached is told with what to do, and the last list stays', async () => {
   const { server, kagura, model } = await looking();
   server.memory.trouble = 'The memory at /x cannot be reached: the disk is full. Make room.';

@@ -7,7 +7,8 @@ import { Resource } from './resource.js';
 
 const FIRST_PAGE = 50;
 const MOST_AT_ONCE = 500;
-const LESSONS = 50;
+/** Lessons that are asked for. */
+export const MOST_LESSONS = 50;
 
 /** What is looked for. */
 export interface IMemoryFilter {
@@ -49,7 +50,7 @@ export class MemoriesModel {
       this._answered = era;
       return result;
     });
-    this._lessons = new Resource(() => client.lessons({ k: LESSONS, q: this._filter.words }));
+    this._lessons = new Resource(() => client.lessons({ k: MOST_LESSONS, q: this._filter.words }));
     this._counts = new Resource(() => client.memoryCounts());
     this._page.changed.connect(() => this._take());
     this._lessons.changed.connect(() => this._changed.emit());

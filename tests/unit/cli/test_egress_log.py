@@ -86,6 +86,12 @@ def test_a_limit_counts_what_is_listed_and_not_what_is_skipped(journal, capsys):
     assert [row["connection_id"] for row in rows] == ["con-3", "con-1"]
 
 
+def test_a_log_that_is_as_long_as_it_may_be_says_so(journal, prints):
+    journal.append(asked(1))
+    assert prints("egress", "log", "--limit", "1").splitlines()[-1].startswith("No more than the newest 1 are shown")
+    assert "the newest" not in prints("egress", "log")
+
+
 def test_what_is_older_is_left_out(journal, capsys):
     journal.append(asked(1, ago=7200))
     journal.append(asked(2, ago=60))

@@ -52,6 +52,25 @@ def test_people_read_them_as_a_table_without_anybodys_colours(prints):
     assert "\x1b" not in said
 
 
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(("command", "total"), [("sessions", 2), ("runs", 4), ("cost", 4)])
+def test_a_list_that_is_cut_says_how_many_more_there_are_and_how_to_see_them(prints, command, total):
+    last = prints(command, "--limit", "1").splitlines()[-1]
+    assert last == f"{total - 1} more {'is' if total == 2 else 'are'} not shown; `--limit {total}` shows them too."
+    for whole in ([command], [command, "--limit", str(total)], [command, "--limit", "1", "--json"]):
+        assert "not shown" not in prints(*whole)
+
+
+@pytest.mark.usefixtures("home")
+def test_so_does_that_of_approvals(home, prints):
+    journal = Journal.open(home)
+    journal.append(SampleRun("run-3", "ses-2").asked("app-2"))
+    journal.close()
+    assert prints("approvals", "--pending", "--limit", "1").endswith(
+        "1 more is not shown; `--limit 2` shows them too.\n"
+    )
+
+
 def test_a_session_whose_process_is_gone_says_so(tmp_path, prints):
     journal = Journal.open(tmp_path)
     # No system hands out so large a number.

@@ -340,3 +340,18 @@ def test_a_notebook_is_exported(say, tmp_path, capsys):
     with pytest.raises(UsageError):
         say(f"export {tmp_path}/a.ipynb -o {tmp_path}/plain.ipynb")
     say(f"export {tmp_path}/a.ipynb -o {tmp_path}/plain.ipynb --force")
+
+
+@pytest.mark.usefixtures("told")
+@pytest.mark.parametrize("command", ["runs", "sessions", "cost"])
+def test_a_list_that_is_cut_says_how_many_more_there_are_and_how_to_see_them(say, capsys, command):
+    assert len(say(f"{command} --limit 1")) == 1
+    assert capsys.readouterr().out == "1 more is not shown; `--limit 2` shows them too.\n"
+    say(command)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.usefixtures("told")
+def test_a_log_that_is_as_long_as_it_may_be_says_so(say, capsys):
+    say("egress log --limit 1")
+    assert capsys.readouterr().out == "No more than the newest 1 are shown; `--limit` takes a larger number.\n"

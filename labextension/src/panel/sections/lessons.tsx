@@ -1,6 +1,7 @@
 import { useRef } from 'react';
 import { oneLine, visible } from '../../model/visible.js';
 import type { ILesson } from '../../api/schema.js';
+import { MOST_LESSONS } from '../../model/memories.js';
 import { usePanel } from '../context.js';
 import { type IRovingItem, onActivate, useClaimedFocus, useRoving } from '../hooks.js';
 import { Empty } from '../parts.js';
@@ -22,11 +23,22 @@ export function Lessons() {
     ) : null;
   }
   return (
-    <ul className="kgs-lessons" aria-label={trans.__('Lessons')} onKeyDown={roving.onKeyDown}>
-      {lessons.map((lesson, index) => (
-        <Lesson key={lesson.id} lesson={lesson} {...roving.item(index)} />
-      ))}
-    </ul>
+    <>
+      <ul className="kgs-lessons" aria-label={trans.__('Lessons')} onKeyDown={roving.onKeyDown}>
+        {lessons.map((lesson, index) => (
+          <Lesson key={lesson.id} lesson={lesson} {...roving.item(index)} />
+        ))}
+      </ul>
+      {lessons.length >= MOST_LESSONS && (
+        <p className="kgs-soft">
+          {trans.__(
+            'No more than %1 are shown: search for others, or see %2 in a notebook.',
+            MOST_LESSONS,
+            '%kagura lessons --k 500'
+          )}
+        </p>
+      )}
+    </>
   );
 }
 

@@ -75,6 +75,18 @@ def test_the_newest_are_listed_without_a_score(asked, memory):
     assert table["score"].isna().all()
 
 
+def test_a_list_that_is_cut_says_how_many_more_there_are_and_how_to_see_them(asked, memory):
+    for number in range(3):
+        left(memory, f"Number {number}.", tags=("odd",) if number % 2 else ("even",), type=LESSON)
+    assert asked("memory list --k 1")[1] == "2 more are not shown; `--k 3` shows them too.\n"
+    assert asked("memory list --tag even --k 1")[1] == "1 more is not shown; `--k 2` shows them too.\n"
+    assert asked("lessons --k 1")[1].startswith("2 more are not shown; ")
+    for line in ("memory list", "memory list --tag even", "lessons"):
+        assert asked(line)[1] == ""
+    # The best of what fits is no list that was cut.
+    assert asked("recall number --k 1")[1] == ""
+
+
 def test_a_program_asks_by_a_function(cockpit, memory, monkeypatch):
     monkeypatch.setattr("kagura_kernel.jupyter.memories.get_cockpit", lambda: cockpit)
     one = left(memory, "Deploys happen on Fridays.", tags=("ops",))
