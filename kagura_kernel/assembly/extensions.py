@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.assembly.brains import BRAINS as OUR_BRAINS
+from kagura_kernel.assembly.brains import BRAINS as OUR_BRAINS, Prices, brain_reports
 from kagura_kernel.brain.provider import AUTO, REPLAY, BrainProvider, choose
+from kagura_kernel.cockpit.brains import BrainReport, Thinking, report_brains, usual_turn
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.errors import ExtensionBroken, UnknownName
 from kagura_kernel.domain.extensions import (
@@ -22,10 +25,12 @@ from kagura_kernel.domain.extensions import (
     installed,
     load,
 )
+from kagura_kernel.domain.late_dataclass import replace
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.sandbox.selection import AUTO as ANY_BOX, BUILT_IN, load_backend
 
 if TYPE_CHECKING:
+    from kagura_kernel.journal.store import Journal
     from kagura_kernel.tools.extension_tools import ToolMaker, ToolPlace
     from kagura_kernel.tools.toolbox import Tool
 
@@ -78,6 +83,39 @@ def load_brain(extension: Extension) -> BrainProvider:
         return brain
 
     return load(extension, make)
+
+
+def all_brain_reports(
+    environ: Mapping[str, str], settings: Settings, home: Path, journal: Journal | None, *, model: str = ""
+) -> list[BrainReport]:
+    """As `brain_reports`, and behind ours those of other packages; one that cannot be used says why."""
+    ours = brain_reports(environ, settings, home, journal, model=model)
+    others = [_report(one, settings, journal, model) for one in brain_extensions().values()]
+    return [*ours, *others]
+
+
+def _report(one: Extension, settings: Settings, journal: Journal | None, model: str) -> BrainReport:
+    def thinking(name: str) -> Thinking:
+        return Thinking(model or (settings.model if settings.brain == name else ""))
+
+    try:
+        brains = {one.name: load_brain(one)}
+    except ExtensionBroken as error:
+        turn, counted = usual_turn(journal)
+        why = f"{error.why}; of {one.package}"
+        return BrainReport(
+            one.name,
+            ready=False,
+            reason=why,
+            model="",
+            window=None,
+            turn_usd=None,
+            turn=turn,
+            counted=counted,
+            source="",
+        )
+    [found] = report_brains(brains, thinking, Prices(settings).price, journal, datetime.now(UTC))
+    return replace(found, reason=f"{found.reason}; of {one.package}")
 
 
 def tool_makers(settings: Settings) -> Callable[[], Sequence[ToolMaker]]:

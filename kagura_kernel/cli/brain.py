@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from types import SimpleNamespace
 
-from kagura_kernel.assembly.brains import brain_reports
+from kagura_kernel.assembly.extensions import all_brain_reports
 from kagura_kernel.cli.journal_access import open_journal, place_of, read_journal
 from kagura_kernel.cli.output import as_json, for_terminal, paragraph, table, tell_rows, terminal_width
 from kagura_kernel.cockpit.brains import PRICES_SAID, turn_words
@@ -33,7 +33,7 @@ def brain(arguments: SimpleNamespace) -> int:
             journal = stack.enter_context(open_journal(place_of(arguments)))
         except UsageError:
             journal = None  # nothing has run here yet, which is when people ask
-        reports = brain_reports(os.environ, settings, home, journal, model=arguments.model)
+        reports = all_brain_reports(os.environ, settings, home, journal, model=arguments.model)
     if arguments.json:
         print(as_json([asdict(one) for one in reports]))
         return 0

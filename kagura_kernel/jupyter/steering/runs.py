@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.assembly.brains import brain_reports
+from kagura_kernel.assembly.extensions import all_brain_reports
 from kagura_kernel.cockpit.brains import PRICES_SAID, turn_words
 from kagura_kernel.cockpit.commit_desk import about_commits
 from kagura_kernel.cockpit.lines.help import help_for
@@ -279,7 +279,9 @@ def brain(asked: Asked) -> pd.DataFrame:
     from kagura_kernel.jupyter.text_frames import BrainsText
 
     journal = asked.cockpit.journal
-    reports = brain_reports(os.environ, load_settings(os.environ), data_home(os.environ), journal, model=asked["model"])
+    reports = all_brain_reports(
+        os.environ, load_settings(os.environ), data_home(os.environ), journal, model=asked["model"]
+    )
     tell(turn_words(reports))
     return BrainsText(brain_table(reports))
 

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from kagura_kernel.domain.extensions import BRAINS
+from kagura_kernel.testing.installed import installed_package
+
 NAMED = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "HOME", "KAGURA_MODEL", "KAGURA_BRAIN")
 
 
@@ -21,6 +24,30 @@ def test_every_brain_is_listed_with_why_it_cannot_think(prints):
     assert "set `endpoint` to openai, ollama" in out
     assert "set `brain_program` to claude, codex or ollama" in out
     assert "which is not 0" in out
+
+
+OTHERS = """
+from kagura_kernel.testing.brain import FakeBrain
+
+def make():
+    return FakeBrain(name="oracle")
+
+def fail():
+    raise RuntimeError("no licence")
+"""
+
+
+def test_those_of_other_packages_are_listed_too_and_one_that_is_broken_says_why(tmp_path, prints):
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "oracles.py").write_text(OTHERS)
+    parts = {BRAINS: {"oracle": "oracles:make", "mute": "oracles:fail"}}
+    with installed_package(tmp_path / "site", parts, tmp_path / "modules"):
+        *ours, mute, oracle = json.loads(prints("brain", "--model", "large", "--json"))
+    assert [one["name"] for one in ours] == ["claude", "pydantic_ai", "kagura_brain", "sealed"]
+    assert (oracle["name"], oracle["ready"], oracle["model"]) == ("oracle", True, "large")
+    assert oracle["reason"].endswith("; of house 1.0")
+    assert (mute["name"], mute["ready"]) == ("mute", False)
+    assert "no licence" in mute["reason"]
 
 
 def test_what_is_configured_is_ready_and_a_known_price_is_told(monkeypatch, prints):
