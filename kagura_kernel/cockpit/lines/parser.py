@@ -117,7 +117,9 @@ def near(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
     """What was probably meant; empty when nothing is near."""
     from difflib import get_close_matches
 
-    found = get_close_matches(word, known, n=1, cutoff=cutoff)
+    # Letters that changed places are the commonest slip, and count for little there.
+    swapped = [one for one in known if sorted(one) == sorted(word)]
+    found = swapped or get_close_matches(word, known, n=1, cutoff=cutoff)
     return found[0] if found else ""
 
 

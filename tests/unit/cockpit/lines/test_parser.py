@@ -198,6 +198,12 @@ def test_what_looks_like_an_option_within_a_question_is_one():
     assert parse_line("memory add Call it with --bogus.", TERMINAL).values["text"][-1] == "--bogus."
 
 
+@pytest.mark.parametrize(("slip", "meant"), [("--nte pypi.org", "--net"), ("--modle x", "--model")])
+def test_letters_that_changed_places_are_a_likelier_slip_than_another_letter(slip, meant):
+    with pytest.raises(UsageError, match=rf"Did you mean {meant}\?"):
+        parse_cell_line(cell_magic("kagura"), slip)
+
+
 def test_there_are_two_cell_magics():
     assert cell_magic("sandbox").name == "sandbox"
     with pytest.raises(UnknownName, match="Did you mean 'kagura'"):
