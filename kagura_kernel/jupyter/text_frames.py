@@ -40,6 +40,10 @@ _LONG = frozenset({"task", "missing", "model", "what", "reason", "why"})
 _IDS_AND_TIMES = re.compile(r"(?<=<td>)(?:[a-z]{3}-[0-9a-z]+|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?=</td>)")
 
 
+# A task may be a program, with words longer than a page is wide. They break anywhere, so that figures stay in sight.
+_LONG_CELL = re.compile(r"(?<=<td)>(?=[^<]{40})")
+
+
 class TextFrame(pd.DataFrame):
     """A table to work with. What is taken out of it is an ordinary DataFrame, and shown as one."""
 
@@ -76,6 +80,9 @@ class TextFrame(pd.DataFrame):
         shown = _short(self._worded(whole[telling] if telling else whole))
         following = [self.attrs.get(_NEXT, {}).get(key, ()) for key in shown.iloc[:, 0]] if len(shown.columns) else []
         told = _IDS_AND_TIMES.sub(lambda found: _whole_words(found[0]), _with_commands(shown, following))
+        told = _LONG_CELL.sub(' style="overflow-wrap: anywhere; min-width: 14em">', told)
+        hidden = len(shown) - (pd.get_option("display.max_rows") or len(shown))
+        told += f"<p>… are {counted(hidden, 'more row')}, which the table has.</p>" if hidden > 0 else ""
         left = len(whole.columns) - len(shown.columns)
         more = f"<p>{counted(left, 'more column')}: <code>.whole</code> shows them.</p>" if left > 0 else ""
         return without_formulas(f"{told}{more}")

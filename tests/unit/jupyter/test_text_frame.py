@@ -156,6 +156,16 @@ def test_a_notebook_shows_the_beginning_of_a_long_task_and_takes_no_price_for_a_
     assert "$0.5000" in told
 
 
+def test_a_notebook_lets_a_long_word_break_and_tells_of_rows_that_it_leaves_out():
+    row = {"run": RUN, "status": "done", "task": f"pd.DataFrame({'x' * 60})", "seconds": 1.0, "usd": 0.5}
+    with pd.option_context("display.max_rows", 3):
+        told = RunsText([row] * 5)._repr_html_()
+    assert told.count('<td style="overflow-wrap: anywhere; min-width: 14em">pd.DataFrame(') == 2
+    assert "<td>done</td>" in told
+    assert "<p>… are 2 more rows, which the table has.</p>" in told
+    assert "more row" not in RunsText([row] * 5)._repr_html_()
+
+
 def test_what_a_plugin_prints_and_an_agent_asks_become_no_formula_in_a_notebook():
     words = r"$\color{white}{unseen}$"
     log = logs_table([PluginLogLine(datetime(2026, 1, 1, tzinfo=UTC), "printed", words)])._repr_html_()
