@@ -90,7 +90,7 @@ _SUMMARY, _TEXT = 300, 20_000
 
 def memories_blocks(lines: Sequence[MemoryLine], now: datetime, *, live: bool, none: str = NO_MEMORIES) -> ui.Blocks:
     """The list; with `live` each row has buttons. In text a memory takes two lines; without any it says `none`."""
-    top = ui.head(LABEL, ui.soft(_figures(lines) if lines else none), plain="" if lines else none)
+    top = ui.head(LABEL, ui.soft(_figures(lines) if lines else ui.Span(none, "prose")), plain="" if lines else none)
     if not lines:
         return (top, ui.Told())
     rows = tuple(_row(line, now, live=live) for line in lines[:SHOWN])

@@ -14,6 +14,7 @@ import pandas as pd
 
 from kagura_kernel.cockpit import next_commands
 from kagura_kernel.domain.visible import visible
+from kagura_kernel.render.escape import escaped_prose
 from kagura_kernel.render.figures import counted, money, seconds
 from kagura_kernel.render.html import without_formulas
 
@@ -74,7 +75,7 @@ class TextFrame(pd.DataFrame):
     def _repr_html_(self) -> str:
         """Its telling columns with what can be done with each row, and beneath them how to see the others."""
         if self.empty:
-            return f"<p>{escape(self._none)}</p>"
+            return f"<p>{escaped_prose(self._none)}</p>"
         whole = pd.DataFrame(self)
         telling = [name for name in self.telling[:_IN_HTML] if name in whole]
         shown = _short(self._worded(whole[telling] if telling else whole))

@@ -203,7 +203,7 @@ def plugins_blocks(lines: Sequence[Mapping[str, Any]]) -> ui.Blocks:
     enabled = sum(line["state"] == "enabled" for line in lines)
     figures = f"{counted(len(lines), 'plugin')}, {enabled} enabled in this session" if lines else _NO_PLUGINS
     if not lines:
-        return (ui.head("Plugins", ui.soft(figures)),)
+        return (ui.head("Plugins", ui.soft(ui.Span(figures, "prose"))),)
     table = ui.Table([_plugin_row(line) for line in lines], _HEAD, "list")
     return (ui.head("Plugins", ui.soft(figures)), ui.Group((table,), "part wide"))
 

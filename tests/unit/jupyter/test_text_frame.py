@@ -93,7 +93,7 @@ def test_without_a_row_it_says_what_would_make_one():
     frame = RunsText([{"run": "run-1", "status": "done", "task": "x", "seconds": 1.0, "usd": 0.5}])
     none = RunsText(frame.head(0))
     assert repr(none).startswith("No run yet: ")
-    assert none._repr_html_().startswith("<p>No run yet: ")
+    assert none._repr_html_().startswith("<p>No run yet: a <code>%%kagura</code> cell ")
     assert repr(none.saying("None <waits>.")) == "None <waits>."
     assert none._repr_html_() == "<p>None &lt;waits&gt;.</p>"
 

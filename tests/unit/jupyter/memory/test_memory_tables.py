@@ -130,7 +130,7 @@ def test_a_long_list_is_cut_where_it_is_shown_and_nowhere_else(memory):
 def test_nothing_found_is_said_in_words():
     frame = memories_table([], NOW)
     assert repr(frame) == NO_MEMORIES
-    assert "`%kagura memory add TEXT` remembers something." in frame._repr_html_()
+    assert "<code>%kagura memory add TEXT</code> remembers something." in frame._repr_html_()
 
 
 def test_lessons_have_their_own_columns_and_the_same_list(memory):
