@@ -184,15 +184,17 @@ class ChangeCard:
                 self._slot.show(self._parts(told))
                 self._slot.write(self._still(told))
 
-    def _still(self, told: str = "") -> Bundle:
+    def _how(self) -> str:
         how = f"To apply: `%kagura apply {self._run_id}`, in a terminal `kagura-kernel apply {self._run_id}`."
-        how += " With `--commits` it is the commits." if self._beside.branches else ""
-        return changes_bundle(self._changes, told, self._run_id, how, self._beside)
+        return how + (" With `--commits` it is the commits." if self._beside.branches else "")
+
+    def _still(self, told: str = "") -> Bundle:
+        return changes_bundle(self._changes, told, self._run_id, self._how(), self._beside)
 
     def _parts(self, told: str = "") -> dict[str, Blocks]:
         commits = commits_blocks(self._beside.branches, live=True)
-        shown = changes_blocks(self._changes, live=True, told=told, beside=self._beside, commits=commits)
-        return {"all": shown}
+        beside, how = self._beside, self._how()
+        return {"all": changes_blocks(self._changes, live=True, told=told, how=how, beside=beside, commits=commits)}
 
     def _pressed(self, content: Mapping[str, Any]) -> None:
         word, path, which = str(content.get("act")), content.get("path"), str(content.get("id") or "")

@@ -109,8 +109,9 @@ def changes_blocks(
         too = ", which the buttons above are about too" if live else ""
         where = (ui.code(".changes"), "of the cell’s value holds all of them.")
         more = (ui.label(f"… and {counted(left, 'more file')}{too}:", *where),)
-    if how and not live and waits(changes):
-        more += (ui.label(ui.Span(how, "prose")),)
+    if how and waits(changes):
+        # A live card needs it as soon as its kernel is gone, and with it the buttons.
+        more += (ui.Line((ui.Span(how, "prose"),), "label without-kernel" if live else "label"),)
     listed = (top, *commits, ui.Group((*files, *more), "files")) if changes else commits
     return (*listed, ui.Told(told))
 

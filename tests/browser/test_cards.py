@@ -228,6 +228,21 @@ def test_changes_are_applied_by_file_and_the_rest_is_discarded(open_notebook):
     assert (notebook.folder / "report.md").read_text() == "mine\n"
 
 
+def test_a_restarted_kernel_leaves_the_command_that_applies_what_was_proposed(open_notebook):
+    notebook = open_notebook(LOAD, "%%sandbox bash\necho made > made.txt", "%kagura status", own_kernel=True)
+    notebook.done(0)
+    output = notebook.done(1)
+    command = output.get_by_text("To apply: ")
+    expect(output.get_by_role("button", name="Apply")).to_be_enabled()
+    expect(command).to_be_hidden()
+    notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    expect(command).to_be_visible()
+    expect(output.get_by_role("button", name="Apply")).to_be_disabled()
+    notebook.done(0)
+    notebook.tell(2, command.locator("code").first.inner_text())
+    assert (notebook.folder / "made.txt").read_text() == "made\n"
+
+
 def test_a_file_that_changed_meanwhile_is_left_alone(open_notebook):
     entries = [call("edit_file", path="sales.csv", old="east,40\n", new="east,41.5\n")]
     notebook = open_notebook(
