@@ -7,14 +7,18 @@ import shutil
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 from playwright.sync_api import expect
 
+from kagura_kernel.render import blocks as ui
+from kagura_kernel.render.html import framed, html_of
+from kagura_kernel.views.body import result_block
 from kagura_kernel.views.record import RUN_MIME
 from tests.browser.conftest import passed
 from tests.browser.interrupts import LOAD
 from tests.browser.stage import show_without_kernel
-from tests.support.gallery import DRAWING, png
+from tests.support.gallery import DRAWING, png, shown
 from tests.support.model_script import calls, says
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
@@ -104,6 +108,28 @@ def the_file_shows_them_without_a_kernel_and_without_widgets(shown, own_page):
     expect(own_page.locator(".kg-result")).to_have_count(4)
     assert own_page.locator(".kg-result img").evaluate_all("all => all.map((one) => one.naturalWidth)") == [420, 320]
     expect(own_page.locator(".kg-result tbody tr")).to_have_count(4)
+
+
+HEADS, FIGURES = ([f"{word}_{number}" for number in range(30)] for word in ("long_column", "0.158151"))
+WIDE = pd.DataFrame([FIGURES], columns=HEADS)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(result_block(shown("text/html", WIDE.to_html(index=False))), id="a frame of the box"),
+        pytest.param(
+            ui.Rich("\n".join(f"|{'|'.join(row)}|" for row in (HEADS, ["-"] * len(HEADS), FIGURES))), id="an answer"
+        ),
+    ],
+)
+@pytest.mark.parametrize("width", [1440, 700])
+def test_a_table_that_is_too_wide_is_scrolled_and_breaks_no_word(blank, block, width):
+    blank.set_viewport_size({"width": width, "height": 900})
+    blank.set_content(framed(html_of([ui.Group((block,), "body")]), "Wide"))
+    # A line is about twenty pixels.
+    assert all(box.bounding_box()["height"] < 32 for box in blank.locator("th, td").all())
+    assert blank.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_files_that_a_run_made_have_a_size_and_a_preview(open_notebook):
