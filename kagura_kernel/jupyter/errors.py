@@ -11,7 +11,8 @@ from kagura_kernel.domain.outcome import RunOutcome
 KERNEL = "kagura"
 """What our own kernel says that it is."""
 
-_RED = "\x1b[31m"
+# Red would be hard to read on the red ground that JupyterLab gives an error.
+_BOLD = "\x1b[1m"
 _PLAIN = "\x1b[0m"
 
 
@@ -36,7 +37,7 @@ def calm_lines(error: KaguraError) -> list[str]:
     from kagura_kernel.domain.visible import visible
 
     message = visible(_as_typed(error.message))
-    return [message if isinstance(error, RunKilled) else f"{_RED}{error.code}{_PLAIN}  {message}"]
+    return [message if isinstance(error, RunKilled) else f"{_BOLD}{error.code}{_PLAIN}  {message}"]
 
 
 def _as_typed(text: str) -> str:

@@ -10,15 +10,15 @@ from kagura_kernel.jupyter.errors import KERNEL, calm, calm_lines, check
 def test_our_errors_are_shown_as_one_line_without_a_traceback():
     with pytest.raises(UsageError) as caught, calm():
         raise UsageError("That \u202ewas not understood.")
-    assert caught.value._render_traceback_() == ["\x1b[31mERR_USAGE\x1b[0m  That ⟨U+202E⟩was not understood."]
+    assert caught.value._render_traceback_() == ["\x1b[1mERR_USAGE\x1b[0m  That ⟨U+202E⟩was not understood."]
 
 
 def test_a_kagura_kernel_is_told_its_commands_as_they_are_typed_there(monkeypatch):
     error = RunUnknown("run-1")
-    assert calm_lines(error) == ["\x1b[31mERR_RUN_UNKNOWN\x1b[0m  There is no run 'run-1'. `%kagura runs` lists them."]
+    assert calm_lines(error) == ["\x1b[1mERR_RUN_UNKNOWN\x1b[0m  There is no run 'run-1'. `%kagura runs` lists them."]
     shell = SimpleNamespace(kernel=SimpleNamespace(implementation=KERNEL))
     monkeypatch.setattr("IPython.core.getipython.get_ipython", lambda: shell)
-    assert calm_lines(error) == ["\x1b[31mERR_RUN_UNKNOWN\x1b[0m  There is no run 'run-1'. `/runs` lists them."]
+    assert calm_lines(error) == ["\x1b[1mERR_RUN_UNKNOWN\x1b[0m  There is no run 'run-1'. `/runs` lists them."]
     assert "`%%kagura --new`" in calm_lines(UsageError("`%%kagura --new` begins anew."))[0]
 
 
@@ -54,7 +54,7 @@ def test_a_start_that_was_denied_is_one_line_that_says_why():
     with pytest.raises(RunDenied) as caught, calm():
         check(outcome)
     assert caught.value._render_traceback_() == [
-        "\x1b[31mERR_RUN_DENIED\x1b[0m  run-1 was denied (ERR_APPROVAL_DENIED): It was not approved."
+        "\x1b[1mERR_RUN_DENIED\x1b[0m  run-1 was denied (ERR_APPROVAL_DENIED): It was not approved."
     ]
 
 
