@@ -2,7 +2,7 @@
 # Set-up for one purpose: dev/setup.sh demo|lab|wheel|lint|test
 #
 #   demo   the package without extras in .venv, the client that runs a notebook, bubblewrap
-#   lab    demo, JupyterLab and the sidebar
+#   lab    demo, JupyterLab, the sidebar, and curl, which the notebooks use
 #   wheel  the sidebar, and the Python packages that build it
 #   lint   the Python packages of test, and what checks the sidebar's sources
 #   test   lab, and what the tests start for themselves: Docker, Chromium, PostgreSQL, …
@@ -71,7 +71,11 @@ together() {
 # A command or library that must be there, and the Debian package that brings it.
 requirements() {
   case $1 in
-    demo | lab) echo "bwrap bubblewrap" ;;
+    demo) echo "bwrap bubblewrap" ;;
+    lab)
+      requirements demo
+      echo "curl curl"
+      ;;
     test)
       requirements lab
       cat <<'LIST'
