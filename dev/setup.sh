@@ -92,6 +92,7 @@ newuidmap uidmap
 pg_ctl postgresql
 rg ripgrep
 runsc runsc
+ssh openssh-client
 LIST
       ;;
   esac
