@@ -20,6 +20,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 ALL = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
 # Each takes long, and none needs another: whichever worker is free takes the next one.
 SPREAD = [pytest.param(name, marks=pytest.mark.xdist_group(f"notebook-{name}")) for name in ALL]
+SANITIZE = Path(__file__).with_name("sanitize.cfg")
 ELSEWHERE = "elsewhere.ipynb"
 """Makes its boxes on another machine, which was called `box` when it was saved."""
 WITHHELD = ("DOCKER_HOST", "JUPYTER_PATH")
@@ -81,6 +82,7 @@ def nbval(notebook: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     furnished(home)
     kernel = nbformat.read(notebook, as_version=4).metadata["kernelspec"]["name"]
     options = ["--nbval", "--nbval-kernel-name", kernel, "--nbval-cell-timeout", "120"]
+    options += ["--nbval-sanitize-with", str(SANITIZE)]
     quiet = ["-q", "--color=no", "-p", "no:cacheprovider", "--rootdir", str(notebook.parent), "-c", os.devnull]
     # Ours comes first: it postpones what takes longest of nbval's imports (`domain.late_modules`).
     plugins = ["-p", "tests.support.parsing", "-p", "nbval.plugin"]

@@ -107,9 +107,14 @@ def other_machine(*, seconds: float = 0.0) -> Iterator[OtherMachine]:
             "PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nStrictModes no\nPidFile none\n"
             "MaxStartups 100\n"
         )
+        environ = {"PATH": "/usr/bin:/bin:/usr/sbin"}
+        if sshd.is_relative_to(UNPACKED):
+            # Its user may not be one who can read this checkout.
+            unpacked = shutil.copytree(UNPACKED, folder / "unpacked", symlinks=True)
+            sshd = unpacked / sshd.relative_to(UNPACKED)
+            environ["LD_LIBRARY_PATH"] = ":".join(str(path.parent) for path in unpacked.glob("usr/lib/*/libwrap.so.0"))
         words = [str(sshd), "-D", "-e", "-f", f"{folder}/sshd_config"]
         words, user = _as_visitor(folder, home, words)
-        environ = {"PATH": "/usr/bin:/bin:/usr/sbin", "LD_LIBRARY_PATH": _libraries()}
         with (folder / "log").open("wb") as log:
             server = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environ, cwd="/")
         try:
@@ -153,11 +158,6 @@ def _configure(folder: Path, user: str, port: int) -> None:
         f"Host stranger\n  IdentityFile {folder}/other\n"
         f"Host unknown\n  IdentityFile {folder}/own\n  HostKeyAlias never-seen\n"
     )
-
-
-def _libraries() -> str:
-    found = [str(path.parent) for path in UNPACKED.glob("usr/lib/*/libwrap.so.0")]
-    return ":".join(found)
 
 
 def _free_port() -> int:

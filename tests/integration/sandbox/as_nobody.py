@@ -63,7 +63,7 @@ def boxes_of(*asked: dict[str, Any], uid: int = NOBODY, env: str = "", through: 
     """What came of boxes that are there side by side: `answers` (exit code, output, errors), `changes` and `notes`.
 
     Skips the test where this is no root, which runs everything as an ordinary user anyway, and where there is no Python
-    that every user may run.
+    that every user may run, or no checkout that every user may read.
 
     Args:
         asked: `lines` for each box, and what its spec shall be.
@@ -76,6 +76,8 @@ def boxes_of(*asked: dict[str, Any], uid: int = NOBODY, env: str = "", through: 
         pytest.skip("this user is an ordinary one: the other tests say the same")
     if python is None:
         pytest.skip("needs a Python that every user may run: apt install python3")
+    if any(not folder.stat().st_mode & 0o001 for folder in (ROOT, *ROOT.parents)):
+        pytest.skip(f"needs a checkout that every user may read, and {ROOT} lies in a folder of root's")
     job = {"root": str(ROOT), "env": env, "boxes": asked}
     result = subprocess.run(
         [*through, python, "-I", "-S", "-B", "-c", PROGRAM, json.dumps(job)],

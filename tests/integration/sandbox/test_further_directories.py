@@ -114,7 +114,7 @@ WITHOUT_OVERLAYS = """
 import errno, json, os, sys
 sys.path.insert(0, sys.argv[1])
 from kagura_kernel.sandbox.supervisor import linux
-from kagura_kernel.sandbox.supervisor import showing
+from kagura_kernel.sandbox.supervisor import shown_paths
 mount = linux.mount
 def refusing(source, target, kind="", flags=0, data=""):
     if kind == "overlay":
@@ -126,7 +126,8 @@ mount("none", "/", flags=linux.MS_REC | linux.MS_SLAVE)
 mount("tmpfs", "/sys/kernel", "tmpfs")
 os.mkdir("/sys/kernel/void")
 notes = []
-found = list(showing.show_further([(sys.argv[2], "/kagura/further")], "/sys/kernel", "/sys/kernel/void", 1000, notes))
+pairs = [(sys.argv[2], "/kagura/further")]
+found = list(shown_paths.show_further(pairs, "/sys/kernel", "/sys/kernel/void", 1000, notes))
 (place, target), = found
 with open(place + "/word") as word:
     read = word.read()
