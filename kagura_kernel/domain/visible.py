@@ -78,6 +78,14 @@ def printed(text: str) -> str:
     return visible(plain)
 
 
+_HALVES = re.compile("[\ud800-\udfff]")
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text has no half of a character (a lone surrogate), which no file, pipe or variable can hold."""
+    return text.isascii() or _HALVES.search(text) is None
+
+
 _ERASED = re.compile(r"\x1b\[[0-2]?K")
 _STATES = 3
 """Of one line, that all are shown."""

@@ -1,4 +1,4 @@
-"""Lays changes that were collected earlier into a fresh box."""
+"""Restores changes that were collected earlier in a fresh box."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMITS = CommandLimits(60.0, None)
 
 
 async def restore_changes(box: Box, changes: Sequence[FileChange], blobs: BlobStore) -> int:
-    """Bring a box's workspace to where these changes left another one; how many files were laid.
+    """Bring a box's workspace to where these changes left another one; how many files were restored.
 
     What was protected is left out: it never leaves the box that it was made in. A file takes the place of whatever
     stands at its path, a directory too.
@@ -43,7 +43,7 @@ async def restore_changes(box: Box, changes: Sequence[FileChange], blobs: BlobSt
     for link in links:
         await _done(box, ("ln", "-s", "--", link.target, f"./{link.path}"), link.path)
     files = iter([change for change in wanted if change.kind == "file" and change.status != "deleted"])
-    workers = [asyncio.ensure_future(_lay(box, files, blobs)) for _ in range(AT_ONCE)]
+    workers = [asyncio.ensure_future(_restore(box, files, blobs)) for _ in range(AT_ONCE)]
     try:
         await asyncio.gather(*workers)
     finally:
@@ -57,7 +57,7 @@ async def restore_changes(box: Box, changes: Sequence[FileChange], blobs: BlobSt
     return len(wanted)
 
 
-async def _lay(box: Box, files: Iterator[FileChange], blobs: BlobStore) -> None:
+async def _restore(box: Box, files: Iterator[FileChange], blobs: BlobStore) -> None:
     for change in files:
         try:
             content = await asyncio.to_thread(blobs.get, change.new_sha256)

@@ -20,6 +20,7 @@ from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.domain.tools import FileStat
 from kagura_kernel.domain.variables import Form, PackedVariable
+from kagura_kernel.domain.visible import is_whole
 from kagura_kernel.runs.box_runner import plain
 from kagura_kernel.runs.box_runner.frames import read_stream
 from kagura_kernel.runs.box_runner.pack import missing
@@ -53,12 +54,7 @@ def shell_word(packed: PackedVariable, path: str) -> str:
     else:
         return path
     size = len(word.encode("utf-8", "surrogatepass"))
-    return path if size > LONGEST_WORD or "\0" in word or not _is_whole(word) else word
-
-
-def _is_whole(word: str) -> bool:
-    """Whether a text has no half of a character, which no variable can hold."""
-    return not any("\ud800" <= one <= "\udfff" for one in word)
+    return path if size > LONGEST_WORD or "\0" in word or not is_whole(word) else word
 
 
 def _plain_word(value: Any) -> str:

@@ -29,6 +29,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
+from kagura_kernel.domain.visible import is_whole
 
 _WORDS = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
 
@@ -79,8 +80,7 @@ def _list_problem(items: Mapping[str, Any], value: Any) -> str:
 def _text_problem(field: Mapping[str, Any], value: str) -> str:
     if len(value) < field.get("minLength", 0):
         return "must not be empty"
-    # JSON can hold half of a character; no file, pipe or person can.
-    return "holds half a character (a lone surrogate)" if re.search("[\ud800-\udfff]", value) else ""
+    return "" if is_whole(value) else "holds half a character (a lone surrogate)"
 
 
 def _is_a(kind: str, value: Any) -> bool:

@@ -30,6 +30,7 @@ from kagura_kernel.domain.settings import (
     settings_model,
     validated,
 )
+from kagura_kernel.domain.visible import is_whole
 from kagura_kernel.journal.place import read_shared, settings_file, text_of
 from kagura_kernel.journal.settings_text import replace_file, with_setting
 from kagura_kernel.jupyter.server import models
@@ -181,8 +182,7 @@ def _can_stand(value: Any) -> bool:
     if isinstance(value, list):
         return all(isinstance(one, str) and _can_stand(one) for one in value)
     if isinstance(value, str):
-        # JSON has halves of signs, which no file has.
-        return not any("\ud800" <= sign <= "\udfff" for sign in value)
+        return is_whole(value)
     return value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value))
 
 

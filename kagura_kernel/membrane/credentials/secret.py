@@ -23,6 +23,7 @@ from weakref import WeakValueDictionary
 
 from kagura_kernel.domain.errors import SecretUnavailable
 from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field
+from kagura_kernel.domain.visible import is_whole
 
 
 class KeychainUnusable(Exception):
@@ -342,7 +343,7 @@ class SecretReader:
             case "env":
                 text = self.environ.get(reference.place, "")
                 missing = "no such environment variable is set"
-                if any("\ud800" <= sign <= "\udfff" for sign in text):
+                if not is_whole(text):
                     raise SecretUnavailable(setting, "the variable is not text")
             case "file":
                 text = _read_file(setting, reference.place, self.environ.get("CREDENTIALS_DIRECTORY", ""))

@@ -34,6 +34,7 @@ from kagura_kernel.domain.memory import (
     Recalled,
     Tier,
 )
+from kagura_kernel.domain.visible import is_whole
 from kagura_kernel.memory.postgres.search import COLUMNS, INSERT, alive, memory_of_row, newest, row_of, search
 from kagura_kernel.memory.store import (
     MEMORY_ID,
@@ -609,4 +610,4 @@ def _possible(memory_id: str) -> str:
 
 
 def _is_text(value: str) -> bool:
-    return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return "\0" not in value and is_whole(value)
