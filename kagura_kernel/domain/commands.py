@@ -19,6 +19,10 @@ class ByteFilter(Protocol):
         """What may be seen after these bytes; the rest comes later."""
         ...
 
+    async def ready(self) -> None:
+        """Return when `finish` answers at once; asked when the stream has ended."""
+        ...
+
     def finish(self) -> bytes:
         """What was held back; called once, when the stream has ended."""
         ...
@@ -47,6 +51,11 @@ class _OneAfterAnother:
         for one in self._filters:
             data = one.feed(data)
         return data
+
+    async def ready(self) -> None:
+        """When each of them is."""
+        for one in self._filters:
+            await one.ready()
 
     def finish(self) -> bytes:
         """What any of them held back."""

@@ -129,7 +129,7 @@ class RunChanges:
                 # What is protected was told, and stays as it is: a project never changes there. What runs by itself
                 # waits for a person, as all else of a collection that was cut short does.
                 fresh = [change for change in self._new(changes) if self._is_fresh(change)]
-                self._tell(fresh)
+                await self._tell(fresh)
             self._take_back({change.path for change in changes})
             self._forget_all_but({change.path for change in changes})
             if free := by_path(change for change in fresh if not _is_left(change)):
@@ -294,7 +294,7 @@ class RunChanges:
             new = self._new(changes)
             if self.mode is WriteMode.NONE:
                 new = [replace(change, state=self._unapplied) for change in new]
-            self._tell(new)
+            await self._tell(new)
         self._forget_all_but({change.path for change in changes})
 
     def _new(self, changes: Sequence[FileChange]) -> list[FileChange]:
@@ -312,7 +312,8 @@ class RunChanges:
             return (before.size, before.mode) != (change.size, change.mode)
         return _content_of(before) != _content_of(change)
 
-    def _tell(self, changes: list[FileChange]) -> None:
+    async def _tell(self, changes: list[FileChange]) -> None:
+        await self._recorder.ready_for(*(change.diff for change in changes))
         for part in in_parts(changes):
             self._recorder.record(ChangesCollected, changes=part)
         self._settled |= by_path(changes)

@@ -86,7 +86,7 @@ class RunContext:
         self.membrane = self._made_membrane()  # What crosses the wall of its box
         scrubber = self.membrane.scrubber
         self.recorder.scrub = self.memory.scrub = partial(scrub_fields, scrubber)
-        self.recorder.redact = self.redacting.event
+        self.recorder.redact, self.recorder.ready_for = self.redacting.event, self.redacting.ready_for
         # Its changes on their way to the project
         self.changes = RunChanges(order, parts.blobs, self.recorder, scrubber)
         self.commits = RunCommits(order, parts.blobs, self.recorder, scrubber)  # Likewise what it commits in its box

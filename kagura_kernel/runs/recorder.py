@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from kagura_kernel.domain.clock import Clock
@@ -24,6 +24,8 @@ class Recorder:
         self.scrub: Callable[[Any], Any] = _as_it_is
         # Takes every other secret out of them, when the live ones are hidden; told what event it is for
         self.redact: Callable[[type[Event], Mapping[str, Any]], Mapping[str, Any]] = _as_they_are
+        # Waits until it answers at once for an event with these texts
+        self.ready_for: Callable[..., Awaitable[None]] = _at_once
         self._journal = journal
         self._clock = clock
         self.run_id = run_id
@@ -83,6 +85,10 @@ async def told(
         if not driver.done():
             driver.cancel()
             await asyncio.wait({driver})
+
+
+async def _at_once(*_texts: str) -> None:
+    """Nothing is looked for."""
 
 
 def _as_it_is(fields: Any) -> Any:

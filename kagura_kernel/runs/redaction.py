@@ -9,6 +9,7 @@ itself (a model's, a chat's) are hidden here by their value, in names too.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -29,6 +30,7 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.identity import EXACT
 from kagura_kernel.kit.redaction.redactor import RedactedStream, Redactor
+from kagura_kernel.kit.redaction.visible import plainly_harmless
 from kagura_kernel.membrane.credentials.scrub import ScrubbedStream, Scrubber, scrub_fields
 from kagura_kernel.membrane.credentials.secret import Secret, standing_secrets
 
@@ -75,6 +77,14 @@ class Redacting:
         """
         if self._redactor is not None and not self._redactor.ready:
             await asyncio.to_thread(self._redactor.wait)
+
+    async def ready_for(self, *texts: str) -> None:
+        """As `ready`, where one of these texts could hold a secret; one that cannot be looked through is withheld."""
+        if self._redactor is None or self._redactor.ready:
+            return
+        if not all(plainly_harmless(text.encode("utf-8", "surrogatepass")) for text in texts):
+            with contextlib.suppress(RedactionUnavailable):
+                await self.ready()
 
     def text(self, text: str) -> str:
         """A whole text without its secrets."""
@@ -180,8 +190,7 @@ class _Spoken:
 @cache
 def exact_fields(kind: type) -> frozenset[str]:
     """The fields of an event, or of a row in it, that are told exactly: their texts are marked so, or fixed words."""
-    hints = get_type_hints(kind, include_extras=True)
-    return frozenset(name for name, hint in hints.items() if not _has_text(hint))
+    return frozenset(name for name, hint in _hints(kind).items() if not _has_text(hint))
 
 
 def _has_text(hint: Any) -> bool:
@@ -191,7 +200,13 @@ def _has_text(hint: Any) -> bool:
         return False
     if parts := get_args(hint):
         return any(map(_has_text, parts))
-    return hint in (str, Any) or _is_row(hint)
+    if _is_row(hint):
+        return any(map(_has_text, _hints(hint).values()))
+    return hint in (str, Any)
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
 
 
 def _is_row(hint: Any) -> bool:

@@ -81,12 +81,12 @@ async def run_cell(context: RunContext) -> Ending:
     language, code = context.order.request.language or "python", context.order.task
     exchange = context.exchange = context.plugins.laid(await make_exchange(context, for_shell=language == "bash"))
     command = await _command(context, exchange)
-    await context.redacting.ready()
     context.tool_calls = 1
     context.recorder.record(ToolCalled, call_id=CALL_ID, tool=language, arguments={"code": code}, offered=True)
     result = await _run(context, exchange, command)
     spill = result.stdout.spill or result.stderr.spill
     text = result.stdout.text + (result.stderr.text if result.stderr.total else "")
+    await context.redacting.ready_for(text)
     context.recorder.record(
         ToolFinished,
         call_id=CALL_ID,
@@ -180,7 +180,7 @@ class Run:
         self._verified: RunVerified | None = None
         self._left: tuple[str, ...] = ()
         self._brought = Brought()
-        self._box = RunBox(order, parts, self._context.recorder.record)
+        self._box = RunBox(order, parts, self._context.recorder)
         self._why_not = "the run did not come to its end"
         self._settling: asyncio.Timeout | None = None
         self._cut_by: BaseException | None = None
@@ -232,6 +232,7 @@ class Run:
             self._give_back()
             self._brought = await self._bring_back(ending)
             ending = await self._settle(ending)
+            await self._context.redacting.ready_for(ending.text, ending.error_text)
             self._box.begin_close(self._given_back)
             changes = self._context.changes.left
             await self._learn(ending, self._context.changes.as_files)

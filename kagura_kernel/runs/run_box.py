@@ -12,10 +12,10 @@ from typing import Any
 from kagura_kernel.domain.errors import JournalError, KaguraError, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.events import BoxClosed, BoxStarted, Noted
 from kagura_kernel.domain.policy import HOST, SandboxPolicyType
-from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.kept_boxes import KeptBox, Likeness
 from kagura_kernel.runs.order import RunOrder, RunParts
+from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.sandbox.backend import Box, BoxSpec, KeepableBox
 from kagura_kernel.sandbox.selection import LaunchedBox
 
@@ -26,11 +26,11 @@ class RunBox:
     Args:
         order: What was asked for.
         parts: Where boxes come from.
-        record: Where the run's events go.
+        recorder: Where the run's events go.
     """
 
-    def __init__(self, order: RunOrder, parts: RunParts, record: RecordFact) -> None:
-        self._order, self._parts, self._record = order, parts, record
+    def __init__(self, order: RunOrder, parts: RunParts, recorder: Recorder) -> None:
+        self._order, self._parts, self._recorder = order, parts, recorder
         self._keeps = order.keep_seconds > 0 and parts.kept is not None
         self._now: KeptBox | None = None
         self._give_back: Callable[[], None] = lambda: None
@@ -56,7 +56,8 @@ class RunBox:
             launched = await self._start(spec)
             self.box, reason, self._give_back = launched.box, launched.reason, launched.free
         box = self.box
-        self._record(
+        await self._recorder.ready_for(reason, *box.notes, instead, self.fallback)
+        self._recorder.record(
             BoxStarted,
             box_id=box.id,
             backend=box.backend,
@@ -136,7 +137,7 @@ class RunBox:
                 count=order.place.count,
                 told=changes.told,
                 notebooks=changes.notebooks,
-                record=self._record,
+                record=self._recorder.record,
                 free=free,
                 **facts,
             )
@@ -152,8 +153,8 @@ class RunBox:
                 await (self._closing or box.close())
                 with contextlib.suppress(JournalError):
                     if now is not None:
-                        self._record(Noted, text=f"The box does not stay for the next cell: {why_not}")
-                    self._record(BoxClosed, box_id=box.id)
+                        self._recorder.record(Noted, text=f"The box does not stay for the next cell: {why_not}")
+                    self._recorder.record(BoxClosed, box_id=box.id)
         finally:
             free()
             self._give_back()

@@ -200,6 +200,7 @@ async def make_exchange(context: RunContext, *, for_shell: bool) -> ExchangeDire
             "shell": words[packed.name] if packed.form in ("frame", "series") and for_shell else "",
         }
         size = len(packed.data)
+        await context.recorder.ready_for(packed.summary)
         context.recorder.record(
             VariableCrossed,
             name=packed.name,
@@ -265,6 +266,7 @@ async def collect_outputs(context: RunContext, exchange: ExchangeDirectory) -> B
             continue
         room -= len(packed.data)
         found.append(packed)
+        await context.recorder.ready_for(packed.summary)
         context.recorder.record(
             VariableCrossed,
             name=name,

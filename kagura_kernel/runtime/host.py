@@ -317,8 +317,10 @@ class HostRunner:
             try:
                 status = await self._attend(command, feed)
             except (HostCommandTimeout, HostIdleTimeout):
+                await printed.ready()
                 printed.end()
                 raise
+            await printed.ready()
             stdout, stderr = printed.finish()
         except BaseException:
             printed.discard()

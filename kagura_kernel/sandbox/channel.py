@@ -104,7 +104,10 @@ class _Execution:
         self._watch(stream, stream.heard_at)
         try:
             outcome = await asyncio.shield(stream.result)
-            return self._result(outcome, time.monotonic() - started)
+            duration = time.monotonic() - started
+            if self._printed is not None:
+                await self._printed.ready()
+            return self._result(outcome, duration)
         except WireError as problem:
             self._discard()
             raise self._channel.broke(problem) from problem

@@ -254,6 +254,11 @@ class Printed:
             data = memoryview(one.feed(bytes(data)))
         self._pass_on(stream, data)
 
+    async def ready(self) -> None:
+        """Return when `end` takes no time, after the last `add`."""
+        for one in self._filters.values():
+            await one.ready()
+
     def end(self) -> None:
         """Nothing more comes: what a filter has held back is passed on now. May be called twice."""
         filters, self._filters = self._filters, {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -162,6 +163,12 @@ class RedactedStream:
                 self._cut()
         return self._given() + self._early()
 
+    @property
+    def waits_for_rules(self) -> bool:
+        """Whether `finish` would wait for the rules: they are not compiled, and the rest could hold a secret."""
+        rest = "".join([*self._due, *self._open, *self._partial])
+        return not self._ready() and not plainly_harmless(rest.encode("utf-8", "surrogatepass"))
+
     def finish(self) -> str:
         """What was held back; called once, when the text has ended.
 
@@ -264,15 +271,30 @@ def _stand_alone(lines: str) -> bool:
 
 
 class RedactedBytes:
-    """One stream of bytes: UTF-8 is redacted as text, other bytes pass as they are."""
+    """One stream of bytes: UTF-8 is redacted as text, other bytes pass as they are.
 
-    def __init__(self, stream: RedactedStream) -> None:
+    Args:
+        stream: Its text.
+        wait: Returns when the rules are compiled.
+    """
+
+    def __init__(self, stream: RedactedStream, wait: Callable[[], None]) -> None:
         self._stream = stream
+        self._wait = wait
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
     def feed(self, data: bytes) -> bytes:
         """What may be seen after these bytes; the rest comes later."""
         return self._stream.feed(self._decoder.decode(data)).encode("utf-8", "surrogateescape")
+
+    async def ready(self) -> None:
+        """Wait, beside the loop, for the rules, where what is held back could hold a secret.
+
+        Raises:
+            RedactionUnavailable: Secrets cannot be looked for; nothing of what is held back may be shown.
+        """
+        if self._stream.waits_for_rules:
+            await asyncio.to_thread(self._wait)
 
     def finish(self) -> bytes:
         """What was held back; called once, when the stream has ended."""
@@ -402,7 +424,8 @@ class Redactor:
     def byte_filter(self) -> ByteFilter:
         """For one stream of bytes, such as what a command prints."""
         return RedactedBytes(
-            RedactedStream(lambda text: without_foreign_secrets(self._piece(text), self._piece), lambda: self.ready)
+            RedactedStream(lambda text: without_foreign_secrets(self._piece(text), self._piece), lambda: self.ready),
+            self.wait,
         )
 
     def fields(self, value: Any) -> Any:

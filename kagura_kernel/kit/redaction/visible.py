@@ -23,7 +23,8 @@ _SUSPICIOUS = Lazy(
 _RUN = Lazy(r"[A-Za-z0-9+/=_\-.~%]{16,}")
 _CHANCE = late_pattern(rb"\d|[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z]{20,}|[=~%+]")
 """What the runs of letters in words, names and paths do not have."""
-_MOST = 4096
+_LEAST, _MOST = 5, 4096
+"""Bytes of a text below which it is no secret, and those that are looked at whole."""
 
 
 def harmless(data: bytes) -> bool:
@@ -168,7 +169,7 @@ class _Gathered:
 
 def plainly_harmless(data: bytes) -> bool:
     """Whether a text is plainly without secrets, and what is seen of it is all that it is."""
-    return harmless(data) and not may_hide(data)
+    return (len(data) < _LEAST or harmless(data)) and not may_hide(data)
 
 
 def may_hide(data: bytes) -> bool:

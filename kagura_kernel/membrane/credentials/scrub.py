@@ -266,6 +266,9 @@ class Covering:
             data = self._exact.feed(looked_for.exact, data, data)
         return self._without_marks(looked_for.wide, self._plain.feed(looked_for.wide, data, data))
 
+    async def ready(self) -> None:
+        """At once: it knows what it looks for."""
+
     def finish(self) -> bytes:
         """What was held back; the stream is at its end."""
         looked_for = self.look_for()

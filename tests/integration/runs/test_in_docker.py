@@ -86,6 +86,9 @@ class Rows(list):
     def record(self, _kind, /, **fields):
         self.append(SimpleNamespace(**fields))
 
+    async def ready_for(self, *_texts):
+        pass
+
 
 @pytest.fixture
 async def stage(docker_backend, request):

@@ -35,6 +35,9 @@ class Rows:
         kept = self.results if kind is ResultShown else self.variables
         kept.append(SimpleNamespace(**{"error": "", "note": "", "data": "", "text": "", **fields}))
 
+    async def ready_for(self, *_texts: str) -> None:
+        pass
+
 
 @pytest.fixture
 async def stage(tmp_path):

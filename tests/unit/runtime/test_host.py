@@ -279,6 +279,9 @@ class Upper:
         whole, self.held = self.held + data, data[-1:] if data else self.held
         return whole[:-1].upper()
 
+    async def ready(self) -> None:
+        pass
+
     def finish(self) -> bytes:
         return self.held.upper()
 
@@ -301,6 +304,9 @@ async def test_a_runners_own_filter_comes_after_that_of_the_command(tmp_path):
 
         def feed(self, data: bytes) -> bytes:
             return b"<" + data + b">" if data else b""
+
+        async def ready(self) -> None:
+            pass
 
         def finish(self) -> bytes:
             return b"."

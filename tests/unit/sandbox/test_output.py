@@ -167,6 +167,9 @@ class Joined:
         self.parts.append(data)
         return b""
 
+    async def ready(self) -> None:
+        pass
+
     def finish(self) -> bytes:
         return b"-".join(self.parts)
 

@@ -45,3 +45,8 @@ def test_no_line_of_the_corpus_in_which_a_secret_is_found_is_called_harmless():
     harmless = [line for line in sorted(lines) if plainly_harmless(line.encode())]
     assert harmless
     assert [line for line in harmless if find(line.encode(), formats.scan)] == []
+
+
+def test_four_bytes_are_no_secret_whatever_they_say():
+    assert plainly_harmless(b"code")
+    assert not plainly_harmless(b"pw:\xe9\x8d\xb51")

@@ -80,6 +80,9 @@ async def test_a_filter_of_the_command_itself_comes_first(box):
         def feed(self, data: bytes) -> bytes:
             return data.replace(b" ", b"")
 
+        async def ready(self) -> None:
+            pass
+
         def finish(self) -> bytes:
             return b"!"
 
@@ -97,6 +100,9 @@ async def test_what_comes_after_it_sees_nothing_leased_and_has_the_last_word(box
         def feed(self, data: bytes) -> bytes:
             seen.append(data)
             return data.upper()
+
+        async def ready(self) -> None:
+            pass
 
         def finish(self) -> bytes:
             return b"end"
