@@ -16,7 +16,7 @@ from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.noted_rows import is_another, note_row, noted_row
 from kagura_kernel.journal.owner import owner_alive
-from kagura_kernel.journal.place import data_home, shown
+from kagura_kernel.journal.place import data_home, is_url, shown
 from kagura_kernel.journal.rows import NOTHING
 from kagura_kernel.journal.verification import ANOTHER
 from kagura_kernel.render.figures import counted
@@ -48,7 +48,8 @@ def unusable(error: errors.JournalError) -> Finding:
 
 def only_read(where: str, why: str) -> Finding:
     """The finding for a journal that can be read and not written: nothing runs with it."""
-    return Finding("journal", FAIL, f"{where}: it cannot be written, so nothing can run: {why}", _ROOM)
+    said = f"{where}: it cannot be written, so nothing can run: {why}"
+    return Finding("journal", FAIL, said, _SERVER if is_url(where) else _ROOM)
 
 
 def _mends(error: errors.JournalError) -> str:
@@ -132,14 +133,24 @@ def _chain(journal: Journal, *, full: bool) -> Finding:
     if is_another(journal, noted):
         # Its own rows fit each other: an older copy, or one that was made anew.
         raise errors.JournalTampered(journal.where, noted.seq, ANOTHER)
-    if journal.unwritable:
-        return only_read(checked.where, journal.unwritable)
+    if why := journal.unwritable or _refuses(journal):
+        return only_read(checked.where, why)
     note_row(home, checked, datetime.now(UTC))
     rows = f"{checked.rows} rows" if checked.seen is None else f"your rows up to row {checked.rows}"
     said = f"{checked.where}: {rows}, last hash {checked.last_hash}"
     if checked.since:
         said = f"{said}; the first {noted.seq} were checked on {noted.at[:10]} (`--full` checks all)"
     return Finding("journal", OK, said)
+
+
+def _refuses(journal: Journal) -> str:
+    """Why a server lets nothing be written; a file has said so when it was opened."""
+    if is_url(journal.where):
+        try:
+            journal.check_writable()
+        except errors.JournalUnwritable as error:
+            return error.why
+    return ""
 
 
 def _runs(journal: Journal) -> Finding:

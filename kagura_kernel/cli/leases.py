@@ -97,19 +97,19 @@ class LeaseNames:
 
 
 ALL_WELL, SOME_LEFT = 0, 1
-_LISTED = 1000
 
 
 def leases(arguments: SimpleNamespace) -> int:
     """Print which are out, or with `--all` the latest of all; 0. Raises as `read_journal`."""
     with read_journal(arguments) as journal:
         ledger = LeaseLedger(journal)
-        rows = ledger.rows(limit=_LISTED) if arguments.all else ledger.open_rows()
+        rows = ledger.rows(limit=arguments.limit) if arguments.all else ledger.open_rows()
     head = ("lease", "provider", "scope", "run", "state", "ends", "budget left", "renewals", "holder", "why")
     whole = ("lease", "run", "state", "ends", "budget left", "renewals", "holder")
     records, cells = list(map(_fields, rows)), list(map(_cells, rows))
     following = [of_lease(row.lease_id) if row.state != "gone" else [] for row in rows]
-    return tell_rows(arguments, records, head, cells, whole=whole, following=following, none=NO_LEASES)
+    more = at_limit(len(rows), arguments.limit) if arguments.all else ""
+    return tell_rows(arguments, records, head, cells, whole=whole, following=following, none=NO_LEASES, further=more)
 
 
 def revoke(arguments: SimpleNamespace) -> int:

@@ -25,7 +25,7 @@ from kagura_kernel.cli.output import (
     terminal_width,
     with_next,
 )
-from kagura_kernel.cockpit.next_commands import NO_AUTHORS, NO_PLUGINS, NO_REPOSITORIES, of_plugin
+from kagura_kernel.cockpit.next_commands import NO_AUTHORS, NO_PLUGINS, NO_REPOSITORIES, at_limit, of_plugin
 from kagura_kernel.cockpit.run_names import LAST, here_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.plugins import PluginState
@@ -209,6 +209,8 @@ def plugin_logs(found: Cockpit, arguments: SimpleNamespace) -> int:
     """Print what happened to it; 0."""
     lines = found.plugins.logs(arguments.name, arguments.limit)
     text = _log_text(lines) if lines else f"Nothing has happened to {arguments.name} yet."
+    if more := at_limit(len(lines), arguments.limit):
+        text = f"{text}\n{more}"
     return tell(arguments, list(map(asdict, lines)), text)
 
 

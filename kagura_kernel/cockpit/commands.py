@@ -266,7 +266,13 @@ _LOOK_COMMANDS = (
         "leases",
         "credentials that runs hold, with their time left",
         BOTH,
-        options=(Option(("--all",), "those that are gone as well, the newest first", surfaces=TERMINAL), *_BOOKS),
+        options=(
+            Option(("--all",), "those that are gone as well, the newest first", surfaces=TERMINAL),
+            Option(
+                ("--limit",), "how many, with `--all`", Kind.COUNT, default=1000, otherwise="1000", surfaces=TERMINAL
+            ),
+            *_BOOKS,
+        ),
     ),
     Command(
         "egress log",

@@ -76,6 +76,8 @@ def text_of(path: Path) -> str:
         ConfigurationError: it is no text, or cannot be read.
     """
     try:
+        if path.is_fifo():
+            raise ConfigurationError(str(path), ["it is a pipe, which can be read once only; name a file"])
         return path.read_text("utf-8")
     except UnicodeDecodeError:
         # Not chained: it would carry the bytes.

@@ -63,7 +63,7 @@ async def _restore(box: Box, files: Iterator[FileChange], blobs: BlobStore) -> N
             content = await asyncio.to_thread(blobs.get, change.new_sha256)
         except OSError as error:
             raise WorkspaceError(
-                f"What was written to {change.path} is not kept any more, so that the work cannot be laid out again. "
+                f"What was written to {change.path} is not kept any more, so that the work cannot be restored. "
                 "Start from the project as it is now."
             ) from error
         await box.files.write(change.path, content, mode=change.mode)

@@ -107,7 +107,7 @@ class Resumed:
     doubtful: Sequence[Step] = ()  # What had begun, and nobody knows whether it ended
     plan: Sequence[str] = ()  # All of its plan
     pending: Sequence[str] = ()  # What is left of it
-    restored: int = 0  # How many files were laid out again
+    restored: int = 0  # How many files were restored
     conflicts: Sequence[str] = ()  # Files that changed in the project meanwhile: they are as they are in the project
     missing: Sequence[str] = ()  # Files of which nothing was kept
 
@@ -143,7 +143,7 @@ def resume_briefing(told: Resumed) -> str:
 
 def _files(told: Resumed) -> str:
     count = "1 file was" if told.restored == 1 else f"{told.restored} files were"
-    lines = [f"{count} laid out again as that run had left them." if told.restored else ""]
+    lines = [f"{count} restored as that run had left them." if told.restored else ""]
     if told.conflicts:
         lines.append(
             "These changed in the project meanwhile, and are as they are there; that run's changes of them are not in "

@@ -328,11 +328,17 @@ def _budget(request: ApprovalRequested) -> list[ui.Inline]:
     return [ui.Entry("Budget, USD", _amount(proposed), "none", is_budget=True)]
 
 
+_SMALL = 0.0001
+"""Dollars below which four places would show nothing."""
+
+
 def _amount(usd: object) -> str:
     """As it is proposed, and not only its cents: it is agreed to as it stands there."""
     if not isinstance(usd, int | float):
         return ""
-    return f"{usd:.2f}" if round(usd, 2) == usd else f"{usd:.4f}".rstrip("0")
+    if round(usd, 2) == usd:
+        return f"{usd:.2f}"
+    return f"{usd:.{4 if usd >= _SMALL else 10}f}".rstrip("0")
 
 
 def _with_lessons(request: ApprovalRequested, about: Mapping[str, str]) -> list[ui.Inline]:

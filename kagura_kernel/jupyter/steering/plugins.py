@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.kits import one_of
+from kagura_kernel.cockpit.next_commands import at_limit
 from kagura_kernel.cockpit.plugin_talk import AuditPlugin, EnablePlugin, as_asked, as_typed
 from kagura_kernel.cockpit.run_names import named_run
 from kagura_kernel.domain.plugins import Risk
@@ -89,7 +90,10 @@ def plugin_logs(asked: Asked) -> pd.DataFrame:
     """What happened to a plugin."""
     from kagura_kernel.jupyter.tables import logs_table
 
-    return logs_table(asked.cockpit.plugins.logs(asked["name"], asked["limit"]))
+    lines = asked.cockpit.plugins.logs(asked["name"], asked["limit"])
+    if more := at_limit(len(lines), asked["limit"]):
+        say(more)
+    return logs_table(lines)
 
 
 def plugin_install(asked: Asked) -> None:

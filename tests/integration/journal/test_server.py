@@ -10,6 +10,8 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from kagura_kernel.assembly import make_cockpit
+from kagura_kernel.cli.doctor_journal import books
+from kagura_kernel.cli.doctor_rows import FAIL
 from kagura_kernel.domain.errors import ConfigurationError, JournalUnreadable, JournalUnwritable
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
@@ -147,7 +149,8 @@ def test_a_user_who_may_not_write_is_told_so(server):
     journal = Journal.open(url)
     as_administrator(url, "CREATE ROLE reader LOGIN", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
     reader = Journal.open(url.replace("kagura@", "reader@"))
-    replica = Journal.open(f"{url}&options=-cdefault_transaction_read_only%3Don")
+    read_only = f"{url}&options=-cdefault_transaction_read_only%3Don"
+    replica = Journal.open(read_only)
     try:
         journal.append(RUN.noted())
         assert reader.verify().rows == 1
@@ -155,6 +158,8 @@ def test_a_user_who_may_not_write_is_told_so(server):
             reader.append(RUN.noted())
         with pytest.raises(JournalUnwritable, match="it is read-only; name the primary server"):
             replica.append(RUN.noted())
+        found = next(books(read_only, RUN.at, full=True))
+        assert (found.state, found.then) == (FAIL, "mend the database server, or `journal_url` in the settings")
     finally:
         for each in (reader, replica, journal):
             each.close()

@@ -91,6 +91,8 @@ def test_with_all_those_that_are_gone_are_listed_too(cloudflare, journal, prints
     prints("leases", "revoke", "--all")
     assert prints("leases").startswith("No credential is out: ")
     assert [row["state"] for row in json.loads(prints("leases", "--all", "--json"))] == ["gone"]
+    assert "newest" not in prints("leases", "--all")
+    assert "No more than the newest 1 are shown" in prints("leases", "--all", "--limit", "1")
 
 
 def test_a_lease_of_a_run_that_goes_on_is_revoked_at_the_provider_and_the_run_is_told(cloudflare, journal, prints):

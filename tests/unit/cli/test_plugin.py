@@ -205,6 +205,7 @@ def test_the_log_says_what_happened_when_who_did_it_and_in_which_session(noteboo
     assert "ada" in told["enabled"]
     assert told["enabled"].endswith("(session S)")
     assert " bob " in told["disabled"]
+    assert "No more than the newest 5 are shown" in said(capsys, "logs", "other", "--limit", "5")
     (last,) = data(capsys, "logs", "other", "--limit", "1")
     assert (last["what"], last["by"], last["session_id"], last["ok"]) == ("disabled", "bob", "S", True)
 

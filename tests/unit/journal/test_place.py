@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,13 @@ def test_shared_settings_lie_at_one_place_that_no_variable_leads_past(tmp_path, 
     assert (shared_file(named), read_settings(named).pool_size) == (usual, 2)
     with pytest.raises(ConfigurationError, match="KAGURA_POOL_SIZE: it cannot be changed here"):
         read_settings({"KAGURA_POOL_SIZE": "3"})
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    pipe = tmp_path / "config.toml"
+    os.mkfifo(pipe)
+    with pytest.raises(ConfigurationError, match="it is a pipe, which can be read once only; name a file"):
+        read_settings({"KAGURA_CONFIG": str(pipe)})
 
 
 def test_shared_settings_that_cannot_be_read_let_nobody_go_on(tmp_path, monkeypatch):

@@ -72,6 +72,12 @@ def test_what_a_plan_may_cost_is_sent_along(story):
     assert page.sent == [{"act": "allow", "id": "app-1", "path": None, "answer": "no budget with lessons"}]
 
 
+@pytest.mark.parametrize(("usd", "shown"), [(2, "2.00"), (0.125, "0.125"), (1 / 3, "0.3333"), (0.00005, "0.00005")])
+def test_what_a_plan_may_cost_stands_there_with_all_that_matters(story, usd, shown):
+    [field] = Page(i0=question(story, subject="plan", arguments={"budget_usd": usd})).all(ipywidgets.Text)
+    assert field.value == shown
+
+
 def test_an_empty_answer_is_not_sent(story):
     page = Page(i0=question(story, subject="question", title="Which day?"))
     page.press("Send")

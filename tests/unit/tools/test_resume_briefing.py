@@ -22,7 +22,7 @@ def test_finished_lost_and_doubtful_steps_are_told_apart() -> None:
     assert "do them again: step 2 (write_file)" in text
     assert '<begun tool="bash">\n{"command": "deploy"}\n</begun>' in text
     assert text.index("In doubt") < text.index("<begun")
-    assert "3 files were laid out again" in text
+    assert "3 files were restored" in text
 
 
 def test_the_plan_says_what_is_left() -> None:
