@@ -300,6 +300,8 @@ class Run:
                 context.changed_outside = await asyncio.to_thread(context.changes.changed_outside)
         watch = asyncio.create_task(self._watch(box), name=f"watch {box.id}")
         try:
+            # Its branches by the names that they have: what they are called is redacted where it is told.
+            await context.commits.begin(box, goes_on=kept is not None)
             return await self._converse(await context.membrane.open(box, context.redacting.filter))
         finally:
             watch.cancel()
@@ -308,7 +310,6 @@ class Run:
     async def _converse(self, box: Box) -> Ending:
         context = self._context
         context.open_box, context.converses = box, True
-        await context.commits.begin(box, goes_on=context.kept is not None)
         if self.order.request.changes:
             await restore_changes(box, self.order.request.changes, self._parts.blobs)
         await context.checkpoints.begin(box)

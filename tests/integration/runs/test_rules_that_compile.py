@@ -5,11 +5,14 @@ import threading
 
 import pytest
 
+from kagura_kernel.domain.policy import SandboxPolicy
 from kagura_kernel.kit.redaction import engine, known_rules
 from kagura_kernel.kit.redaction.redactor import Redactor
+from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.false_home import compiled_rules
 from kagura_kernel.testing.patience import eventually
 from tests.support.plugins import FakePlugins
+from tests.support.repositories import new_repository
 
 PASSWORD = "Tr4il&mix9"
 LINE = f"the password is {PASSWORD}"
@@ -64,9 +67,10 @@ def waits(monkeypatch):
 
 @pytest.mark.usefixtures("rules")
 @pytest.mark.parametrize("more", [{}, {"outputs": ("x",)}])
-async def test_a_cell_that_could_hold_no_secret_does_not_wait(runs, more):
-    redactor = Redactor()
-    ended = await runs.cell(FakePlugins(), 'x = 5\nprint("hello")', redactor=redactor, **more)
+async def test_a_cell_that_could_hold_no_secret_does_not_wait(runs, project, more):
+    new_repository(project)
+    redactor, spec = Redactor(), BoxSpec(workspace=project, policy=SandboxPolicy(own_subpaths=(".git",)))
+    ended = await runs.cell(FakePlugins(), 'x = 5\nprint("hello")', redactor=redactor, spec=spec, **more)
     assert (ended.outcome.status, ended.outcome.text) == ("done", "hello\n")
     assert not redactor.ready
 
