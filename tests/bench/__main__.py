@@ -24,36 +24,36 @@ from importlib.metadata import version
 from pathlib import Path
 
 from kagura_kernel.testing import false_home
-from tests.bench import scaling
-from tests.bench.browsing import answers_elsewhere, first_word, interrupting_a_run
-from tests.bench.clicking import click_to_going_on, proposal_to_screen
+from tests.bench import shared_journal
+from tests.bench.box_output import bytes_out_of_a_box
+from tests.bench.box_starts import bubblewrap_box_ready, docker_box_ready, gvisor_box_ready
+from tests.bench.chat_server import heard_by_a_busy_server, server_at_rest
+from tests.bench.children import work_handed_on
 from tests.bench.commands import command_in_a_warm_box, python_that_remembers
-from tests.bench.connecting import connections_out_of_a_box
+from tests.bench.connections import connections_out_of_a_box
 from tests.bench.contenders import MITMDUMP
-from tests.bench.delegating import work_handed_on
 from tests.bench.first import commands_of_a_terminal, first_cell, first_run
-from tests.bench.flowing import bytes_out_of_a_box
-from tests.bench.growing import cells_kept
 from tests.bench.harness import Bench, Line, Missing, table, told
-from tests.bench.journaling import facts_stored, journal_checked
-from tests.bench.keeping import cell_that_goes_on
+from tests.bench.journal import facts_stored, journal_checked
+from tests.bench.kept_boxes import cell_that_goes_on
+from tests.bench.kernel_growth import cells_kept
 from tests.bench.kernels import idle_kernel, kernel_start
 from tests.bench.kits import kit_staged
-from tests.bench.leasing import lease_acquired_and_released, request_through_a_lease, scrubbed_output
-from tests.bench.loading import loading
-from tests.bench.opening import membrane_opened
-from tests.bench.planning import run_planned
-from tests.bench.plugging import plugin_called_from_a_box
-from tests.bench.recalling import recall_in_a_large_memory, recall_of_what_was_told
-from tests.bench.redacting import redaction
-from tests.bench.remembering import memory_before_a_run
+from tests.bench.lab_clicks import click_to_going_on, proposal_to_screen
+from tests.bench.lab_stalls import stalls_while_a_box_prints
+from tests.bench.lab_waits import answers_elsewhere, first_word, interrupting_a_run
+from tests.bench.leases import lease_acquired_and_released, request_through_a_lease, scrubbed_output
+from tests.bench.load_ext import loading
+from tests.bench.mounts import further_directory_shown
+from tests.bench.notebook_view import notebook_shown
+from tests.bench.plans import run_planned
+from tests.bench.plugin_calls import plugin_called_from_a_box
+from tests.bench.recall import recall_in_a_large_memory, recall_of_what_was_told
+from tests.bench.redaction import redaction
 from tests.bench.replayed import replayed_run
-from tests.bench.seeing import notebook_shown
-from tests.bench.serving import heard_by_a_busy_server, server_at_rest
-from tests.bench.shelling import commands_of_a_shell
-from tests.bench.showing import further_directory_shown
-from tests.bench.starting import bubblewrap_box_ready, docker_box_ready, gvisor_box_ready
-from tests.bench.streaming import stalls_while_a_box_prints
+from tests.bench.run_boxes import membrane_opened
+from tests.bench.run_memory import memory_before_a_run
+from tests.bench.shell_commands import commands_of_a_shell
 from tests.support import dockerd
 from tests.support.docker_images import ensure_images
 
@@ -159,7 +159,7 @@ def main() -> int:
     parser.add_argument("what", nargs="?", choices=("scale",), help="`scale`: a thousand users of one shared journal")
     options = parser.parse_args()
     if options.what:
-        return scaling.main()
+        return shared_journal.main()
     with ExitStack() as stack:
         # Short, because sockets are made below it.
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kagura-bench-")))

@@ -3,8 +3,8 @@ import asyncio
 import pytest
 
 from tests.bench.contenders import mitmproxy_program, serving
-from tests.bench.crossing import outside
 from tests.bench.harness import Missing
+from tests.bench.membrane_boxes import outside
 
 
 @pytest.mark.parametrize("way", ["direct", "relay"])

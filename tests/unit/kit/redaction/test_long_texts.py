@@ -17,7 +17,7 @@ from kagura_kernel.kit.redaction.patterns import BETWEEN, Lazy, Nearby, Text
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.kit.redaction.rules import assignments, keys
 from kagura_kernel.kit.redaction.spans import Span
-from tests.bench.redacting import LETTERS, hostile_texts
+from tests.bench.redaction import LETTERS, hostile_texts
 from tests.support.redactors import shared_redactor
 
 LINE = "2026-03-04 11:02:51 INFO  worker 7 took order 48211 from the queue in 14 ms and wrote 3 rows\n"

@@ -19,7 +19,7 @@ from kagura_kernel.runs.memory_start import start_of
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.sandbox.backend import BoxSpec
 from tests.bench.harness import Bench, Bound, Line, milliseconds
-from tests.bench.recalling import MANY
+from tests.bench.recall import MANY
 
 _BATCH = 10_000
 _WORDS = 20_000

@@ -16,8 +16,8 @@ from kagura_kernel.membrane.credentials.broker import CredentialBroker
 from kagura_kernel.membrane.credentials.lease import Budget, Holder, parse_grant
 from kagura_kernel.sandbox.backend import Box
 from tests.bench.contenders import serving
-from tests.bench.crossing import NO_LIMITS, Ask, bubblewrap, inside, membranes, opened, outside
 from tests.bench.harness import Bench, Bound, Line, Measure, interleaved, milliseconds
+from tests.bench.membrane_boxes import NO_LIMITS, Ask, bubblewrap, inside, membranes, opened, outside
 
 LEASES = 5
 IN_A_ROW = 20

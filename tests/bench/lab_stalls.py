@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.bench.clicking import PATIENCE, lab, page
 from tests.bench.harness import Bench, Bound, Line, Missing
+from tests.bench.lab_clicks import PATIENCE, lab, page
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

@@ -8,9 +8,9 @@ from time import perf_counter
 
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.sandbox.backend import Box
-from tests.bench.crossing import Membranes, bubblewrap, membranes, opened
 from tests.bench.harness import Bench, Line, Measure, interleaved, milliseconds
-from tests.bench.leasing import GRANTS, SECRETS, providers
+from tests.bench.leases import GRANTS, SECRETS, providers
+from tests.bench.membrane_boxes import Membranes, bubblewrap, membranes, opened
 
 TRUE = Command(("true",))
 _REST = 0.2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from statistics import median
 
-from tests.bench.crossing import Ask, Ways, guest_pid, ways
-from tests.bench.flowing import peak_memory
+from tests.bench.box_output import peak_memory
 from tests.bench.harness import Bench, Bound, Line, Measure, interleaved, milliseconds
+from tests.bench.membrane_boxes import Ask, Ways, guest_pid, ways
 
 IN_A_ROW = 20
 AT_ONCE = 200

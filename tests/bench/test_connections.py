@@ -1,7 +1,7 @@
-from tests.bench.connecting import _lines
+from tests.bench.connections import _lines
 from tests.bench.contenders import serving
-from tests.bench.crossing import Ways, ways
 from tests.bench.harness import Bench, Bound, Missing
+from tests.bench.membrane_boxes import Ways, ways
 
 
 def test_a_contender_that_is_not_there_keeps_its_line_and_says_why():
@@ -18,9 +18,9 @@ async def test_a_contender_that_does_not_work_does_not_keep_the_others_from_bein
     def absent(_target):
         raise Missing("it is not installed")
 
-    monkeypatch.setattr("tests.bench.crossing.mitmproxy", absent)
+    monkeypatch.setattr("tests.bench.membrane_boxes.mitmproxy", absent)
     # It listens, and answers nobody as a proxy would.
-    monkeypatch.setattr("tests.bench.crossing.squid", lambda _target: serving("server.py"))
+    monkeypatch.setattr("tests.bench.membrane_boxes.squid", lambda _target: serving("server.py"))
 
     async with ways(Bench(tmp_path)) as found:
         assert list(found.asks) == ["membrane", "direct", "relay"]
