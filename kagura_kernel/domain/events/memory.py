@@ -22,8 +22,8 @@ class RunPlanned(Event):
 
     kind: Literal["run.planned"] = "run.planned"
     estimate: Estimate | None = None  # From similar runs; None where there are none
-    similar: tuple[str, ...] = ()  # Those runs
-    lessons: tuple[str, ...] = ()  # Memories that warn of what went wrong in such tasks
+    similar: tuple[Exact, ...] = ()  # Those runs
+    lessons: tuple[Exact, ...] = ()  # Memories that warn of what went wrong in such tasks
     budget_usd: float | None = None  # The budget that was proposed; None for none
     wanted: bool = False  # Whether its cell wanted to see it
     asked: bool = False  # Whether a person was asked
@@ -87,9 +87,9 @@ class ChildStarted(Event):
     """A run handed a part of its work on."""
 
     kind: Literal["child.started"] = "child.started"
-    child: str  # The new run
+    child: Exact  # The new run
     call_id: Exact = ""  # The tool call that asked; empty where a person's program did
-    memory_id: str = ""  # The memory that it was handed
+    memory_id: Exact = ""  # The memory that it was handed
     agent: Exact = ""  # Who does it; empty for the parent's own
     budget_usd: float | None = None  # Its share; None is none
     depth: int = 1  # How far below the first run, from 1
@@ -100,12 +100,12 @@ class ChildEnded(Event):
     """A part that was handed on is over."""
 
     kind: Literal["child.ended"] = "child.ended"
-    child: str  # Which run
+    child: Exact  # Which run
     status: Exact  # How it ended; `lost` where its worker is gone
-    memories: tuple[str, ...] = ()  # What it left for its parent
+    memories: tuple[Exact, ...] = ()  # What it left for its parent
     usd: float | None = None  # What it cost with what it handed on itself; None when unknown
     error_code: Exact = ""  # Why it did not end well
-    again: str = ""  # The run that does it once more; empty where none does
+    again: Exact = ""  # The run that does it once more; empty where none does
 
 
 Shown = Literal["pinned", "recalled", "lesson", "handoff", "state", "asked"]
@@ -154,7 +154,7 @@ class MemoryWritten(Event):
     """A run left a memory."""
 
     kind: Literal["memory.written"] = "memory.written"
-    memory_id: str
+    memory_id: Exact
     type: str  # Its type, as `known_type` says it
     tier: str  # How far it is trusted
     author: str  # Who said it
@@ -166,11 +166,11 @@ class MemoryChanged(Event):
     """Somebody changed a memory; outside of runs the run's id is empty."""
 
     kind: Literal["memory.changed"] = "memory.changed"
-    memory_id: str  # Which; the first one where there are several
+    memory_id: Exact  # Which; the first one where there are several
     change: MemoryAct  # What was done
     by: str = ""  # Who
     via: Exact = ""  # Where: `command`, `sidebar`, `terminal`, `table`, `verification`, `approval`
     memories: int = 1  # How many in all
     edges: int = 0  # How many edges went with them
     checkpoints: int = 0  # How many checkpoints went with them
-    runs: tuple[str, ...] = ()  # Runs whose checkpoints or summaries went
+    runs: tuple[Exact, ...] = ()  # Runs whose checkpoints or summaries went
