@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.cli.journal_access import open_journal, place_of, read_journal
 from kagura_kernel.cli.output import as_json, moment, table, tell
 from kagura_kernel.cockpit.run_names import here_of, named_run
-from kagura_kernel.cockpit.trust import NOW, TrustDesk, lacking, revoked_words, trust_terms
+from kagura_kernel.cockpit.trust import NOW, TrustDesk, revoked_words, trust_terms
 from kagura_kernel.jupyter.surface import person
+from kagura_kernel.patterns.trust import lacking
 
 if TYPE_CHECKING:
-    from kagura_kernel.cockpit.trust import Report
     from kagura_kernel.domain.patterns import TrustTerms
     from kagura_kernel.journal.store import Journal
+    from kagura_kernel.patterns.trust import Report
 
 
 _WIDEST = 40

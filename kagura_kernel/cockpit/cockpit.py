@@ -15,14 +15,14 @@ from kagura_kernel.cockpit.change_desk import ChangeDesk
 from kagura_kernel.cockpit.commit_desk import CommitDesk
 from kagura_kernel.cockpit.controls import Controls, LazyPlugins
 from kagura_kernel.cockpit.engine import Engine
-from kagura_kernel.cockpit.feeds import Feed, LiveFeed, Tails
+from kagura_kernel.cockpit.feeds import Feed, Tails
 from kagura_kernel.cockpit.handles import RunHandle, Sessions
 from kagura_kernel.cockpit.lease_sweep import Sweep, Sweeping
 from kagura_kernel.cockpit.locked_settings import Quotas
 from kagura_kernel.cockpit.memory import MemoryDesk, MemoryServices
 from kagura_kernel.cockpit.message_brain import Message, classifying_order
 from kagura_kernel.cockpit.orders import Choices, check_name, login_name, order_for, session_name
-from kagura_kernel.cockpit.records import Board, LeaseView, Records, held_elsewhere, lease_views, take_back, where_held
+from kagura_kernel.cockpit.records import Board, Records
 from kagura_kernel.cockpit.status import PartStatus, StatusReport
 from kagura_kernel.cockpit.trust import TrustDesk, trust_terms
 from kagura_kernel.domain import errors
@@ -37,10 +37,10 @@ from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.policy import SandboxPolicy
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import sentences, spending, views
-from kagura_kernel.journal.leases import LeaseRow
+from kagura_kernel.journal.leases import LeaseRow, LeaseView, lease_views, take_back
 from kagura_kernel.journal.lost_runs import lose
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.owner import owner_alive
+from kagura_kernel.journal.owner import owner_alive, told_process
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
@@ -93,6 +93,8 @@ class CockpitParts:
     price: Price  # What tokens cost
     home: Path  # Our data directory
     membrane: MembraneParts  # What the membranes of runs are made of
+    kits: KitDesk  # What a person asks about agents and kits
+    make_children: Callable[[Cockpit], Children]  # Makes what runs children, of a cockpit
     # Gives back credentials that no run holds any more; None where there is nothing to give back to
     sweep: Sweep | None = None
     # Frees boxes that processes which are gone have left
@@ -101,7 +103,6 @@ class CockpitParts:
     lost: tuple[str, ...] = ()  # Runs that an earlier process left behind
     shared: bool = False  # Whether others share this machine, so that back-ends with weak walls are refused
     make_plugins: Callable[[], PluginManager] | None = None  # Makes what knows the plugins, when they are first needed
-    kits: KitDesk | None = None  # What a person asks about agents and kits
     kit_parts: KitParts | None = None  # What runs stage kits with; None where agents have none
     redactor: Redactor | None = None  # Takes secrets out of what runs show, store and tell; None leaves them in
     # Opens the memory, or gives the one that is open; None where there is none
@@ -111,8 +112,6 @@ class CockpitParts:
     push_cost: Callable[[str, Mapping[str, Any]], None] | None = None
     # Likewise, how its task stands: the steps of its plan, and how many are done
     push_task: Callable[[str, Mapping[str, Any]], None] | None = None
-    # Makes what runs children, of a cockpit; None where nothing can be handed on
-    make_children: Callable[[Cockpit], Children] | None = None
     alive: Callable[[str], bool] = owner_alive  # Whether a process that runs runs may still be there
     # Loads what makes the tools of other packages that the settings name
     tools: Callable[[], Sequence[ToolMaker]] = tuple
@@ -152,7 +151,8 @@ class Cockpit:
         self.records = Records(parts.journal, parts.clock)  # What boards, panels and charts read
         # What was earned, and what a person says about it
         self.trust = TrustDesk(parts.journal, trust_terms(parts.choices.settings), parts.clock)
-        self._children = parts.make_children(self) if parts.make_children is not None else None
+        self.kits = parts.kits  # Everything about agents and kits
+        self._children = parts.make_children(self)
         self._access = LazyPlugins(parts.make_plugins or _no_plugins, lambda: self.plugins, parts.journal, self._listen)
         self._controls = Controls(self._mailbox, self._engine, self._going_on, self._access, self._known_sessions)
         self._plugins: PluginDesk | None = None
@@ -180,17 +180,6 @@ class Cockpit:
                     )
                 )
             return self._plugins
-
-    @property
-    def kits(self) -> KitDesk:
-        """Everything about agents and kits.
-
-        Raises:
-            NotThisTime: this program was put together without them.
-        """
-        if self._parts.kits is None:
-            raise errors.NotThisTime("There are no kits here: this program was put together without them.")
-        return self._parts.kits
 
     @property
     def memory(self) -> MemoryDesk:
@@ -247,10 +236,7 @@ class Cockpit:
 
         Raises:
             UsageError: it cannot be named so.
-            NotThisTime: this program was put together without children.
         """
-        if self._children is None:
-            raise errors.NotThisTime("Nothing can be handed on here: this program was put together without children.")
         from kagura_kernel.cockpit.session import Session, SessionParts
 
         parts = self._parts
@@ -369,8 +355,7 @@ class Cockpit:
         Raises:
             RunUnknown: there is no such run.
         """
-        handle = self.handle(run_id)
-        return LiveFeed(handle) if handle is not None else self._tails.feed(run_id)
+        return self.handle(run_id) or self._tails.feed(run_id)
 
     def kill(self, run_id: str, *, by: str) -> None:
         """Stop a run, of this process or of another one; returns at once.
@@ -462,7 +447,8 @@ class Cockpit:
         leasing = self._leasing_of(lease_id)
         if leasing is None:
             row = self._held_elsewhere(lease_id)
-            raise errors.LeaseElsewhere(lease_id, row.run_id, where_held(row.owner))
+            where = told_process(row.owner)
+            raise errors.LeaseElsewhere(lease_id, row.run_id, f" ({where})" if where else "")
         self._engine.post(leasing.extend, lease_id, by)
 
     def _leasing_of(self, lease_id: str) -> Leasing | None:
@@ -472,10 +458,11 @@ class Cockpit:
         return next((leasing for leasing in held if leasing.holds(lease_id)), None)
 
     def _held_elsewhere(self, lease_id: str) -> LeaseRow:
-        row = held_elsewhere(self._parts.membrane.ledger, lease_id)
-        if row is None:
-            raise errors.LeaseUnknown(lease_id)
-        return row
+        """The row of a lease that a run of another process holds. Raises `LeaseUnknown`: nobody does."""
+        for row in self._parts.membrane.ledger.open_rows():
+            if row.lease_id == lease_id and row.state != "owed":
+                return row
+        raise errors.LeaseUnknown(lease_id)
 
     def changes(self, run_id: str) -> list[FileChange]:
         """A run's changes with their states; raises `RunUnknown`."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import JournalError, RunUnknown
+from kagura_kernel.domain.errors import JournalError
 from kagura_kernel.domain.events import Event, RunFinished
 from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.journal import views
@@ -33,54 +33,14 @@ OWNER_SECONDS = 2.0
 _ROWS_AT_ONCE = 500
 
 
-class LiveFeed:
-    """A run of this process."""
-
-    here = True
-
-    def __init__(self, handle: RunHandle) -> None:
-        self._handle = handle
-
-    @property
-    def run_id(self) -> str:
-        """`run-…`."""
-        return self._handle.run_id
-
-    @property
-    def done(self) -> bool:
-        """Whether it is over."""
-        return self._handle.done
-
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Hear everything; see `RunHandle.subscribe`."""
-        return self._handle.subscribe(listener)
-
-    async def ended(self) -> Exception | None:
-        """Return when it is over; with what kept it from saying its last words, if anything did."""
-        await self._handle.ended()
-        try:
-            self._handle.result(0)
-        # Whatever ended it is told to whoever looks on; the cell that launched the run raises it.
-        except Exception as error:  # noqa: BLE001
-            return error
-        return None
-
-
 class JournalFeed:
     """A run of another process, or one that is over, by its rows."""
 
-    here = False
-
     def __init__(self, run_id: str, owner: str, tails: Tails) -> None:
-        self._run_id = run_id
+        self.run_id = run_id
         self._owner = owner
         self._tails = tails
         self._told: concurrent.futures.Future[Exception | None] = concurrent.futures.Future()
-
-    @property
-    def run_id(self) -> str:
-        """`run-…`."""
-        return self._run_id
 
     @property
     def done(self) -> bool:
@@ -89,7 +49,7 @@ class JournalFeed:
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Hear every row, first those that are there; on a worker thread."""
-        tail = _Tail(self._run_id, self._owner, listener, self._told)
+        tail = _Tail(self.run_id, self._owner, listener, self._told)
         self._tails.add(tail)
 
         def stop() -> None:
@@ -102,7 +62,7 @@ class JournalFeed:
         return await asyncio.shield(asyncio.wrap_future(self._told))
 
 
-Feed = LiveFeed | JournalFeed
+Feed = RunHandle | JournalFeed
 """A run as a stream of events, from its first one on; for one listener."""
 
 
@@ -143,10 +103,7 @@ class Tails:
             RunUnknown: the journal knows no such run.
             JournalError: it cannot be read.
         """
-        found = views.runs(self.journal, run_ids=[run_id], limit=1)
-        if not found:
-            raise RunUnknown(run_id)
-        return JournalFeed(run_id, found[0].owner, self)
+        return JournalFeed(run_id, views.one_run(self.journal, run_id).owner, self)
 
     def add(self, tail: _Tail) -> None:
         """Begin to read for this listener."""

@@ -211,13 +211,26 @@ class RunHandle:
         if not self._begun.is_set():
             await asyncio.to_thread(self.wait_begun)
 
-    async def ended(self) -> None:
-        """Return when it is over, however it ended."""
+    async def ended(self) -> Exception | None:
+        """Return when it is over, however it ended; with its error, if it has one."""
         if self._result is not None:
             result = asyncio.wrap_future(self._result)
             await asyncio.wait({result})
             # Looked at, so that nobody is warned of an error that those who wait for the outcome get.
             _ = result.cancelled() or result.exception()
+        return self.error
+
+    @property
+    def error(self) -> Exception | None:
+        """What kept it from saying its last words; None where nothing did, and while it goes on."""
+        if not self.done:
+            return None
+        try:
+            self.result(0)
+        # Whatever it was: it is told to those who look on, and raised where somebody waits for the outcome.
+        except Exception as error:  # noqa: BLE001 - see above
+            return error
+        return None
 
     def __await__(self) -> Generator[Any, None, RunOutcome]:
         """The same as `wait`."""

@@ -16,6 +16,7 @@ from kagura_kernel.cockpit.lines.parser import is_text
 from kagura_kernel.cockpit.locked_settings import check_locked
 from kagura_kernel.cockpit.resumption import brain_session, continued, left_budget
 from kagura_kernel.cockpit.run_names import here_of, working_directory
+from kagura_kernel.cockpit.trust import trust_terms
 from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     ExtensionBroken,
@@ -28,7 +29,7 @@ from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.images import MAX_BYTES, Image, NoImageError, read_image
 from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.notebook import CONTEXT_MODES, LEAST_TOKENS, MOST_TOKENS, ContextMode, ContextTerms
-from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms, TrustTerms
+from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, PermissionMode, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.variables import CellPlace
@@ -53,17 +54,7 @@ if TYPE_CHECKING:
 _GIT = ".git"
 _KEEP_OR = "leave `--keep` or"
 _MOST_PICTURES = 20
-_SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-def no_checkpoint(run: str, here: Here) -> Checkpoint:
-    """Of a program that was put together without checkpoints.
-
-    Raises:
-        NotThisTime: always.
-    """
-    del here
-    raise NotThisTime(f"{run} cannot be resumed: this program was put together without checkpoints.")
+SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +77,10 @@ class Choices:
     check_credentials: Callable[[Sequence[Grant]], None]  # Raises when one of these is given by no provider
     resolve_agent: agents.ResolveAgent  # A reference to an agent
     read_mcp_config: agents.ReadMcpConfig  # A file to the MCP servers that it names
+    # A run, as a person names it there, to where it stood last; raises `RunError`, and `UsageError` where several fit
+    checkpoint: Callable[[str, Here], Checkpoint]
     # A project root to what git reads or runs of it; None where nobody asks git
     git_places: Callable[[Path], GitRules | None] = lambda _: None
-    # A run, as a person names it there, to where it stood last; raises `RunError`, and `UsageError` where several fit
-    checkpoint: Callable[[str, Here], Checkpoint] = no_checkpoint
     # What other packages bring and cannot be used, by the name that `--box` would take
     broken_boxes: Mapping[str, ExtensionBroken] = field(default_factory=dict)
 
@@ -349,7 +340,7 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
         # The words of a replay are those of an earlier run, which has left what there was to learn.
         leaves=request.replay is None or request.remember,
         pictures=_pictures(request, order.project, brain, model),
-        trust=TrustTerms(settings.trust_successes, settings.trust_tasks, settings.trust_days),
+        trust=trust_terms(settings),
     )
 
 
@@ -506,7 +497,7 @@ def session_name(name: str, redactor: Redactor | None) -> str:
         RedactionUnavailable: secrets cannot be looked for.
     """
     check_name("The session's name", name, redactor)
-    if not _SESSION_NAME.fullmatch(name):
+    if not SESSION_NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot name a session: use 1 to 64 letters, digits, dots, dashes and underscores, "
             "beginning with a letter or digit."

@@ -7,35 +7,14 @@ from datetime import date, timedelta
 
 from kagura_kernel.domain.approvals import ApprovalRequest
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import RunUnknown
 from kagura_kernel.domain.events import Event
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal import spending, views
-from kagura_kernel.journal.leases import LeaseLedger, LeaseRow, LeaseState, LeaseView, lease_views, take_back
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.rows import EgressRow, RunRow
 from kagura_kernel.journal.spending import BudgetUse, DaySpending, Spending
 from kagura_kernel.journal.store import Journal
-
-__all__ = ["LeaseState", "LeaseView", "held_elsewhere", "lease_views", "take_back", "where_held"]
-
-
-def held_elsewhere(ledger: LeaseLedger, lease_id: str) -> LeaseRow | None:
-    """The ledger's row of a lease that a run of another process holds; None when nobody does.
-
-    Raises:
-        JournalUnreadable: the ledger cannot be read.
-    """
-    return next((row for row in ledger.open_rows() if row.lease_id == lease_id and row.state != "owed"), None)
-
-
-def where_held(owner: str) -> str:
-    """Which kernel holds it, from `host:pid:start`, in brackets; empty where that is not known."""
-    host, _, rest = owner.partition(":")
-    process = rest.partition(":")[0]
-    return f" (process {process} on {host})" if process else ""
-
 
 COST_DAYS = 30
 """How far back costs are looked at when nobody says otherwise."""
@@ -101,17 +80,6 @@ class Records:
             days=tuple(spending.spent_by_day(self._journal, since, today)),
             since=since,
         )
-
-    def run(self, run_id: str) -> RunRow:
-        """One run.
-
-        Raises:
-            RunUnknown: there is no such run.
-        """
-        found = views.runs(self._journal, run_ids=[run_id], limit=1)
-        if not found:
-            raise RunUnknown(run_id)
-        return found[0]
 
     def events(self, run_id: str, kinds: Sequence[str]) -> list[Event]:
         """The first so many events of these kinds, in their order."""

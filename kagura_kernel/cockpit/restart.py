@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cockpit.resumption import may_be_resumed, planning_mode
-from kagura_kernel.domain.errors import RunOver, RunUnknown
+from kagura_kernel.domain.errors import RunOver
 from kagura_kernel.journal import views
 from kagura_kernel.journal.checkpoints import latest
 from kagura_kernel.runs.request import RunRequest
@@ -49,10 +49,7 @@ def going_on(journal: Journal, run_id: str, text: str, asked: RunRequest | None 
     Raises:
         RunUnknown: there is no such run.
     """
-    found = views.runs(journal, limit=1, run_ids=[run_id])
-    if not found:
-        raise RunUnknown(run_id)
-    row = found[0]
+    row = views.one_run(journal, run_id)
     request = asked or RunRequest()
     # It plans for as long as that run did, whatever was asked for at its beginning.
     mode = planning_mode(journal, run_id) or (request.mode if request.mode != "plan" else None)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.run_names import LAST, named_run, no_last_run
-from kagura_kernel.domain.errors import ResumeRefused, RunUnknown, WorkspaceError
+from kagura_kernel.domain.errors import ResumeRefused, WorkspaceError
 from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.journal import views
@@ -45,11 +45,7 @@ def checkpoint_of(journal: Journal, word: str, here: Here, *, check_project: Cal
         rows = views.runs(journal, limit=_LOOKED_AT, here=here)
         row = _newest(journal, rows, here, lambda one: latest(journal, one) is not None)
     else:
-        run_id = named_run(journal, word, here)
-        found = views.runs(journal, limit=1, run_ids=[run_id])
-        if not found:
-            raise RunUnknown(run_id)
-        row = found[0]
+        row = views.one_run(journal, named_run(journal, word, here))
     if why := _why_not(row) or views.gone_on_with(journal, row.run_id):
         raise ResumeRefused(row.run_id, why)
     checkpoint = latest(journal, row.run_id)

@@ -86,13 +86,14 @@ def no_last_run(journal: Journal, here: Here) -> RunUnknown:
 
 def told_run(journal: Journal, run_id: str) -> str:
     """How an answer names a run: `run-… in /the/project`."""
-    found = views.runs(journal, limit=1, run_ids=[run_id])
-    return _told(found[0]) if found else run_id
+    found = views.run_of(journal, run_id)
+    return run_id if found is None else _told(found)
 
 
 def no_changes(journal: Journal, run_id: str, told: str) -> str:
     """What to say of a run, called `told`, that changed no files, or whose files are not known yet."""
-    goes_on = any(row.live and owner_alive(row.owner) for row in views.runs(journal, limit=1, run_ids=[run_id]))
+    row = views.run_of(journal, run_id)
+    goes_on = row is not None and row.live and owner_alive(row.owner)
     how = "goes on: what it changes is known when it is over" if goes_on else "changed no files"
     return f"{told} {how}."
 

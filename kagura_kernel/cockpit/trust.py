@@ -9,7 +9,7 @@ from datetime import datetime
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.categories import Category
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import NotThisTime, RunUnknown, UnknownName
+from kagura_kernel.domain.errors import NotThisTime, UnknownName
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Event, RunStarted, TrustChanged
 from kagura_kernel.domain.events.memory import TrustChange
 from kagura_kernel.domain.patterns import TrustTerms
@@ -26,7 +26,6 @@ from kagura_kernel.patterns.trust import (
     curve,
     goes_to,
     is_persons,
-    lacking,
     may_grant,
     report,
     reports,
@@ -95,9 +94,6 @@ def _is_persons_yes(event: ApprovalDecided) -> bool:
     verdict = Verdict(event.verdict)
     decision = Decision(event.approval_id, verdict, event.by, event.via, event.at)
     return verdict is Verdict.ALLOW and is_persons(decision)
-
-
-__all__ = ["NOW", "Point", "Report", "TrustDesk", "lacking", "revoked_words", "trust_terms"]
 
 
 def revoked_words(after: Report) -> str:
@@ -174,13 +170,11 @@ class TrustDesk:
             NotThisTime: it is no evidence; says why.
             JournalError: it could not be read or stored.
         """
-        found = views.runs(self._journal, run_ids=[run_id], limit=1)
-        if not found:
-            raise RunUnknown(run_id)
-        require_evidence(found[0])
+        run = views.one_run(self._journal, run_id)
+        require_evidence(run)
         first, *_ = started = self._journal.events(run_id=run_id, kinds=("run.started",))
         asked = self._journal.events(run_id=run_id, kinds=("approval.requested", "approval.decided"))
-        standings, began = self._history.look(), found[0].started_at
+        standings, began = self._history.look(), run.started_at
         allowed = allowed_categories(asked, self._history.held(before=first.seq))
         categories = [name for name in allowed if not _failed_since(standings.get(name), began)]
         if not categories:
@@ -188,7 +182,7 @@ class TrustDesk:
             raise NotThisTime(f"{run_id} is no evidence: {why}.")
         task = task_digest(task_of(row.event for row in started))
         for category in categories:
-            of = {"run_id": run_id, "session_id": found[0].session_id, "task": task}
+            of = {"run_id": run_id, "session_id": run.session_id, "task": task}
             self._change(category, "succeeded", by, via, **of, names=tuple(sorted(allowed[category])))
         return categories
 

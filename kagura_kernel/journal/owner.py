@@ -50,6 +50,13 @@ def owner_alive(owner: str) -> bool:
     return _runs(int(form["pid"]), form["began"])
 
 
+def told_process(owner: str) -> str:
+    """How a person is told of it, `process 7 on host`; empty where that is not known."""
+    host, _, rest = owner.partition(":")
+    process = rest.partition(":")[0]
+    return f"process {process} on {host}" if process else ""
+
+
 @cache
 def _host() -> str:
     return f"{socket.gethostname().replace(':', '-')}-{_mark(_machine())}"

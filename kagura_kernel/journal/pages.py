@@ -14,12 +14,12 @@ from typing import Any, Generic, Literal, TypeVar
 
 from sqlalchemy import Select, func, literal, or_, select, tuple_
 
-from kagura_kernel.domain.errors import ApprovalUnknown, RunUnknown, UsageError
+from kagura_kernel.domain.errors import ApprovalUnknown, UsageError
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.rows import ApprovalRow, RunRow
 from kagura_kernel.journal.schema import approvals, events, leases, runs
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.views import APPROVALS, RUNS, approval_row, run_row
+from kagura_kernel.journal.views import APPROVALS, RUNS, approval_row, one_run, run_row
 
 RunState = Literal["live", "ended"]
 ApprovalState = Literal["pending", "decided"]
@@ -110,19 +110,6 @@ def run_page(
     shown = rows[:limit]
     more = str(shown[-1].first_seq) if len(rows) > limit else None
     return Page(tuple(journal.readable(shown, run_row)), more)
-
-
-def one_run(journal: Journal, run_id: str) -> RunRow:
-    """One run.
-
-    Raises:
-        RunUnknown: no run bears this id.
-        JournalUnreadable: it cannot be read.
-    """
-    found = journal.read(RUNS.where(runs.c.run_id == run_id))
-    if not found:
-        raise RunUnknown(run_id)
-    return run_row(found[0])
 
 
 def approval_page(

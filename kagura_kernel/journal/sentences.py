@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from sqlalchemy import ColumnElement, delete, insert, select
 
-from kagura_kernel.domain.errors import NotHeard, RunOver, RunUnknown
+from kagura_kernel.domain.errors import NotHeard, RunOver
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import views
 from kagura_kernel.journal.encoding import as_text, stamp
@@ -76,11 +76,9 @@ def say(
 
 def check_goes_on(journal: Journal, run_id: str) -> None:
     """Raise `RunUnknown` or `RunOver` unless the run goes on."""
-    found = views.runs(journal, limit=1, run_ids=[run_id])
-    if not found:
-        raise RunUnknown(run_id)
-    if not found[0].live:
-        raise RunOver(run_id, found[0].status, WHAT_NOW)
+    found = views.one_run(journal, run_id)
+    if not found.live:
+        raise RunOver(run_id, found.status, WHAT_NOW)
 
 
 def take_sentences(journal: Journal, run_ids: Sequence[str]) -> list[tuple[str, Sentence]]:

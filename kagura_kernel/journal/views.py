@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sqlalchemy import Connection, Row, Select, case, delete, exists, func, select, update
 
 from kagura_kernel.domain.cost import Cost
+from kagura_kernel.domain.errors import RunUnknown
 from kagura_kernel.domain.identity import SESSION_PREFIX
 from kagura_kernel.journal import schema
 from kagura_kernel.journal.encoding import as_text, moment, stamp
@@ -72,6 +73,25 @@ def runs(
     if session_id is not None:
         query = query.where(schema.runs.c.session_id == session_id)
     return _run_rows(journal, query)
+
+
+def run_of(journal: Journal, run_id: str) -> RunRow | None:
+    """A run; None where the journal knows none of this id."""
+    found = runs(journal, limit=1, run_ids=[run_id])
+    return found[0] if found else None
+
+
+def one_run(journal: Journal, run_id: str) -> RunRow:
+    """The same.
+
+    Raises:
+        RunUnknown: there is no such run.
+        JournalUnreadable: it cannot be read.
+    """
+    found = run_of(journal, run_id)
+    if found is None:
+        raise RunUnknown(run_id)
+    return found
 
 
 def going_on_from(journal: Journal, run_id: str) -> list[RunRow]:

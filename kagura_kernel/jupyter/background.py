@@ -14,7 +14,7 @@ from html import escape
 from typing import Any
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.feeds import Feed, LiveFeed
+from kagura_kernel.cockpit.feeds import Feed
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Event, RunFinished
@@ -64,7 +64,8 @@ class LateCard:
         if not self._shown and self._handle.done:
             self._watched.view.awaited = awaited
             self._forget()
-            self._watched.finish(self._error())
+            # Its card says so, and whoever awaits the run is told.
+            self._watched.finish(self._handle.error)
 
     def drop(self) -> None:
         """Show it nowhere."""
@@ -76,14 +77,6 @@ class LateCard:
         self._shown = True
         _waiting.pop(self._handle.run_id, None)
         self._shell.events.unregister(_OVER, self._cell_over)
-
-    def _error(self) -> BaseException | None:
-        try:
-            self._handle.result(0)
-        # Whatever ended the run: its card says so, and whoever awaits the run is told.
-        except Exception as why:  # noqa: BLE001
-            return why
-        return None
 
     def _cell_over(self, _result: object) -> None:
         self._watched.take()
@@ -336,7 +329,7 @@ async def _go_on(cockpit: Cockpit, shell: Any, run_id: str) -> None:
         print(error.message)  # noqa: T201  # nobody waits for it who could be raised at
         return
     if after is not None:
-        await _live(cockpit, LiveFeed(after), NotebookDisplay(cockpit, after.run_id), shell=shell)
+        await _live(cockpit, after, NotebookDisplay(cockpit, after.run_id), shell=shell)
 
 
 def _print(cockpit: Cockpit, feed: Feed) -> None:

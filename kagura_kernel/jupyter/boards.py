@@ -17,10 +17,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 import pandas as pd
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.records import Board, CostReport, LeaseView
+from kagura_kernel.cockpit.records import Board, CostReport
 from kagura_kernel.domain.approvals import ApprovalRequest, asked_fields
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events import ApprovalRequested
+from kagura_kernel.journal.leases import LeaseView
+from kagura_kernel.journal.owner import told_process
 from kagura_kernel.journal.rows import RunRow, made_of
 from kagura_kernel.jupyter.charts.figures import cost_chart
 from kagura_kernel.jupyter.errors import calm
@@ -277,10 +279,8 @@ def _lease_line(row: LeaseView, owner: str) -> LeaseLine:
 
 
 def _elsewhere(lease_id: str, owner: str) -> str:
-    """Which kernel holds it, from `host:pid:start`, and what ends it from here."""
-    host, _, rest = owner.partition(":")
-    process = rest.partition(":")[0]
-    kernel = f"in another kernel: process {process} on {host}" if process else "in another kernel"
+    """Which kernel holds it, and what ends it from here."""
+    kernel = ": ".join(filter(None, ("in another kernel", told_process(owner))))
     return f"{kernel}; `kagura-kernel leases revoke {lease_id}` ends it"
 
 

@@ -247,9 +247,6 @@ def _field_of(question: Question) -> FormField:
     return FormField(question.name, field.type, field.description, default, field.minimum, field.maximum)
 
 
-_afterwards: set[asyncio.Task[None]] = set()
-
-
 async def follow_talk(cockpit: Cockpit, talk: plugin_talk.PluginTalk, surface: Surface) -> PluginRow:
     """Show it until it ends, and return the plugin as it is then.
 

@@ -12,18 +12,19 @@ import pandas as pd
 from kagura_kernel.cockpit.brains import BrainReport, OfferedModel
 from kagura_kernel.cockpit.next_commands import NO_PLUGINS, of_plugin
 from kagura_kernel.cockpit.plugin_repositories import Hit
-from kagura_kernel.cockpit.records import Board, LeaseView
-from kagura_kernel.cockpit.trust import Report, lacking
+from kagura_kernel.cockpit.records import Board
 from kagura_kernel.domain.approval_content import asked_for
 from kagura_kernel.domain.patterns import TrustTerms
 from kagura_kernel.domain.plugins import PluginPermissions
 from kagura_kernel.domain.visible import visible
+from kagura_kernel.journal.leases import LeaseView
 from kagura_kernel.journal.plugins import PluginLogLine
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow
 from kagura_kernel.journal.session_registry import SessionRow
 from kagura_kernel.jupyter.slots import card_html
 from kagura_kernel.membrane.egress.gate import Explanation
 from kagura_kernel.patterns.plans import Calibrated
+from kagura_kernel.patterns.trust import Report, lacking
 from kagura_kernel.plugins.configuration import Schema, shown
 from kagura_kernel.plugins.decisions import TrustedAuthor
 from kagura_kernel.plugins.manager import PluginRow

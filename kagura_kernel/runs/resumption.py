@@ -16,7 +16,7 @@ from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Checkpoint, Step
 from kagura_kernel.domain.tools import ToolResult
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.views import gone_on_with, runs
+from kagura_kernel.journal.views import gone_on_with, run_of
 from kagura_kernel.membrane.credentials.lease import Budget, Grant, parse_grant
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.membrane.membrane import Membrane
@@ -116,8 +116,8 @@ def _line(journal: Journal, run_id: str) -> tuple[str, ...]:
     line: list[str] = []
     while run_id and run_id not in line and len(line) < LONGEST_LINE:
         line.append(run_id)
-        found = runs(journal, limit=1, run_ids=[run_id])
-        run_id = found[0].resumes if found else ""
+        found = run_of(journal, run_id)
+        run_id = "" if found is None else found.resumes
     return tuple(reversed(line))
 
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from kagura_kernel.cockpit.handles import Listener
-from kagura_kernel.cockpit.records import LeaseView, lease_views
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalUnknown, LeaseUnknown, RunUnknown
 from kagura_kernel.domain.events import (
@@ -24,6 +23,7 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.notebook import ContextMode
 from kagura_kernel.domain.outcome import FileChange, RunOutcome
+from kagura_kernel.journal.leases import LeaseView, lease_views
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.runs.request import RunRequest
 from tests.support.sample_run import SampleRun

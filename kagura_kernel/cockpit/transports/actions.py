@@ -16,7 +16,6 @@ from typing import NamedTuple
 from kagura_kernel.cockpit import message_intent
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.commit_desk import about_commits
-from kagura_kernel.cockpit.feeds import LiveFeed
 from kagura_kernel.cockpit.lines.parser import parse_line
 from kagura_kernel.cockpit.restart import stopped
 from kagura_kernel.cockpit.transports.followers import Followers, Posting
@@ -49,9 +48,6 @@ from kagura_kernel.journal.session_registry import sessions
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.views.changes import numbered, sides_text, unseen
 from kagura_kernel.views.commits import commits_text, settled_text
-
-SETTLING = ("apply", "discard", "undo")
-"""Commands that decide about changes, as everywhere."""
 
 BUTTONS = {"undo": "Undo", "mine": "Keep mine", "theirs": "Take theirs"}
 """What buttons about changes do, with what stands on them."""
@@ -638,7 +634,7 @@ class Launching:
                 raise
         if asked.turn.stopped_by:
             handle.kill(asked.turn.stopped_by)
-        self.followers.follow(LiveFeed(handle), thread, asked.message_id)
+        self.followers.follow(handle, thread, asked.message_id)
 
     def _check(self, turn: Turn) -> None:
         if turn.stopped_by:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
@@ -25,6 +24,7 @@ from kagura_kernel.cockpit.message_intent import (
     TaskSaid,
     waits_for_nobody,
 )
+from kagura_kernel.cockpit.orders import SESSION_NAME
 from kagura_kernel.cockpit.restart import going_on
 from kagura_kernel.cockpit.transports.actions import (
     Acting,
@@ -168,10 +168,10 @@ async def recover(cockpit: Cockpit, posting: Posting, followers: Followers, aliv
     """
     never_begun = []
     for message in await asyncio.to_thread(posting.book.interrupted, alive):
-        rows = await asyncio.to_thread(views.runs, cockpit.journal, limit=1, run_ids=[message.run_id])
-        if rows:
+        run = await asyncio.to_thread(views.run_of, cockpit.journal, message.run_id)
+        if run is not None:
             feed = await asyncio.to_thread(cockpit.attach, message.run_id)
-            followers.follow(feed, message.thread, message.message_id, quiet=not rows[0].live)
+            followers.follow(feed, message.thread, message.message_id, quiet=not run.live)
         else:
             # What was named before its first fact was stored did not begin either.
             never_begun.append(message)
@@ -257,7 +257,6 @@ class Refusals:
 
 
 _log = logging.getLogger(__name__)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 FORGET_SECONDS = 24 * 3600.0
 """Between two looks whether anything is old enough to be forgotten."""
@@ -375,7 +374,7 @@ class Conversations:
     def session_of(self, thread: str) -> str:
         """The session of a thread: always the same, and another one for every thread."""
         name = f"{self.transport.name}-{thread.replace(':', '-')}"
-        if _NAME.fullmatch(name):
+        if SESSION_NAME.fullmatch(name):
             return name
         return f"{self.transport.name}-{hashlib.sha256(thread.encode()).hexdigest()[:32]}"
 

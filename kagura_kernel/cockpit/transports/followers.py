@@ -620,5 +620,4 @@ class Followers:
                 _log.error("That %s is answered was not kept: %s", message_id, error.message)
 
     def _row_of(self, run_id: str) -> RunRow | None:
-        found = views.runs(self.cockpit.journal, limit=1, run_ids=[run_id])
-        return found[0] if found else None
+        return views.run_of(self.cockpit.journal, run_id)

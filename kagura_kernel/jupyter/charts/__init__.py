@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import UnknownName
+from kagura_kernel.journal import views
 from kagura_kernel.jupyter.charts.figures import cost_chart, egress_chart, trust_chart
 from kagura_kernel.jupyter.charts.picture import Chart
 from kagura_kernel.jupyter.charts.timeline import timeline_chart
@@ -32,7 +33,7 @@ def chart(cockpit: Cockpit, name: str, run_id: str | None = None) -> Chart:
             return timeline_chart(cockpit, run_id)
         case "egress":
             if run_id is not None:
-                cockpit.records.run(run_id)
+                views.one_run(cockpit.journal, run_id)
             return egress_chart(cockpit.records.connections(run_id), run_id)
         case "trust":
             return trust_chart(cockpit.trust.curve(), cockpit.trust.terms)

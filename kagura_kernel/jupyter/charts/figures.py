@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from kagura_kernel.cockpit.records import CostReport
-from kagura_kernel.cockpit.trust import NOW, Point
+from kagura_kernel.cockpit.trust import NOW
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.patterns import TrustTerms
 from kagura_kernel.domain.visible import visible
@@ -16,6 +16,7 @@ from kagura_kernel.journal.rows import EgressRow
 from kagura_kernel.jupyter.charts import picture as look
 from kagura_kernel.jupyter.charts.picture import Chart, bar, finished, markdown_table, text_table
 from kagura_kernel.jupyter.tables import table_of
+from kagura_kernel.patterns.trust import Point
 from kagura_kernel.render.figures import counted, data_size, money
 
 # Neither a cell's own code nor a replay pays anybody.

@@ -11,6 +11,7 @@ import pandas as pd
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain import events as ev
 from kagura_kernel.domain.late_dataclass import dataclass, replace
+from kagura_kernel.journal.views import one_run
 from kagura_kernel.jupyter.charts import picture as look
 from kagura_kernel.jupyter.charts.picture import Chart, finished, markdown_table, text_table
 from kagura_kernel.jupyter.tables import table_of
@@ -280,7 +281,7 @@ def timeline_chart(cockpit: Cockpit, run_id: str | None) -> Chart:
         if not latest:
             return Chart("timeline", timeline_frame([]), "No run yet, so there is no timeline to show.")
         run_id = latest[0].run_id
-    run = cockpit.records.run(run_id)
+    run = one_run(cockpit.journal, run_id)
     found = bars(cockpit.records.events(run_id, KINDS), datetime.now(UTC))
     if not found:
         return Chart("timeline", timeline_frame([]), f"{run_id} has done nothing yet that takes time.")

@@ -15,7 +15,7 @@ from kagura_kernel.domain.approval_content import asked
 from kagura_kernel.domain.approvals import Decision, Verdict
 from kagura_kernel.domain.errors import ApprovalAlreadyDecided, JournalUnreadable, RunLost, RunOver
 from kagura_kernel.domain.sentences import LONGEST, Sentence
-from kagura_kernel.journal import pages, sentences
+from kagura_kernel.journal import pages, sentences, views
 from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.leases import leases_out, revoke_lease
 from kagura_kernel.journal.mailbox import Mailbox, ask_to_stop
@@ -83,7 +83,7 @@ def run(journal: Journal, run_id: str) -> models.Run:
     Raises:
         RunUnknown: there is no such run.
     """
-    return shaped(models.Run, pages.one_run(journal, run_id))
+    return shaped(models.Run, views.one_run(journal, run_id))
 
 
 def run_events(
@@ -120,7 +120,7 @@ def run_card(journal: Journal, run_id: str) -> models.RunCard:
         RunUnknown: there is no such run.
         JournalUnreadable: it cannot be read.
     """
-    row = pages.one_run(journal, run_id)
+    row = views.one_run(journal, run_id)
     lost = row.live and not owner_alive(row.owner)
     # Drawing a card brings a second of imports in, which a server that shows none does without.
     from kagura_kernel.views.record import LIVE, LIVE_MIME, run_bundle
@@ -145,11 +145,11 @@ def kill(journal: Journal, run_id: str, by: str) -> models.Killed:
         RunOver: it has ended.
         JournalError: it could not be written down.
     """
-    was = pages.one_run(journal, run_id)
+    was = views.one_run(journal, run_id)
     if not was.live:
         raise RunOver(run_id, was.status)
     told = ask_to_stop(journal, [run_id], by=by)
-    state = "stopping" if run_id in told else pages.one_run(journal, run_id).status
+    state = "stopping" if run_id in told else views.one_run(journal, run_id).status
     return shaped(models.Killed, was, state=state)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.records import lease_views
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.errors import LeaseUnknown, NotThisTime, UnknownName, UsageError
 from kagura_kernel.domain.events import (
@@ -25,6 +24,7 @@ from kagura_kernel.domain.events import (
     RunGranted,
 )
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal.leases import lease_views
 from kagura_kernel.membrane.credentials import broker
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection, HeaderInjection
 from kagura_kernel.membrane.credentials.registry import Registry

@@ -45,7 +45,7 @@ async def test_a_run_of_another_process_is_told_from_its_first_row_on_and_as_it_
     heard: list[Event] = []
     feed.subscribe(heard.append)
     await eventually(lambda: kinds(heard) == ["run.started"])
-    assert (feed.here, feed.done) == (False, False)
+    assert not feed.done
     elsewhere.append(run.said("Look."))
     elsewhere.append(SampleRun("run-2").started(owner=process_owner()))
     await eventually(lambda: kinds(heard) == ["run.started", "text.written"])
@@ -156,7 +156,7 @@ async def test_a_run_of_this_process_is_heard_live(cockpit_with, project):
     cockpit = cockpit_with(("Done.",))
     handle = cockpit.launch(RunRequest(task="Look.", brain="fake", project=project))
     feed = cockpit.attach(handle.run_id)
-    assert feed.here
+    assert feed is handle
     heard: list[Event] = []
     feed.subscribe(heard.append)
     assert await feed.ended() is None
@@ -168,7 +168,7 @@ async def test_a_run_of_this_process_is_heard_live(cockpit_with, project):
     past = cockpit.attach(handle.run_id)
     past.subscribe(again.append)
     await past.ended()
-    assert not past.here
+    assert past is not handle
     assert kinds(again) == [event.kind for event in heard if event.durable]
 
 
