@@ -15,14 +15,14 @@ from pydantic import ValidationError
 
 from kagura_kernel.assembly.chats import CHATS, ChatKind, ChatSettings, chat_extensions, load_chat
 from kagura_kernel.assembly.extensions import brain_names
-from kagura_kernel.cockpit.transports.conversations import terms_of
+from kagura_kernel.cockpit.transports.actions import terms_of
 from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken, NotInstalled, UnknownName
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.settings import Problem, Settings
 from kagura_kernel.membrane.credentials.secret import SOURCES, SecretReader, keep_standing, read_reference
 
 if TYPE_CHECKING:
-    from kagura_kernel.cockpit.transports.conversations import ChatTerms
+    from kagura_kernel.cockpit.transports.actions import ChatTerms
     from kagura_kernel.cockpit.transports.transport import Transport
     from kagura_kernel.membrane.credentials.secret import Secret, SecretReference
 

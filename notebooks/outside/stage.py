@@ -15,7 +15,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from kagura_kernel import assembly
-from kagura_kernel.cockpit.transports.conversations import Conversations, terms_of
+from kagura_kernel.cockpit.transports.actions import terms_of
+from kagura_kernel.cockpit.transports.conversations import Conversations
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.testing.chat import FakeChat, Shown
 from kagura_kernel.testing.false_home import share_rules

@@ -9,19 +9,16 @@ from __future__ import annotations
 import asyncio
 import hmac
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from kagura_kernel.cockpit import message_intent
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.commit_desk import about_commits
-from kagura_kernel.cockpit.lines.parser import parse_line
 from kagura_kernel.cockpit.restart import stopped
+from kagura_kernel.cockpit.transports import changes
 from kagura_kernel.cockpit.transports.followers import Followers, Posting
 from kagura_kernel.cockpit.transports.messages import IN_FULL, cut, fits, listed, one_line, status_text, whole_file
 from kagura_kernel.cockpit.transports.transport import (
-    Button,
     Clicked,
     Heard,
     Post,
@@ -33,11 +30,7 @@ from kagura_kernel.cockpit.transports.transport import (
 )
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.approvals import ApprovalRequest, Decision
-from kagura_kernel.domain.errors import ChangeConflict, NotThisTime, UnknownName
-from kagura_kernel.domain.events import ChangesSettled
-from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.domain.late_dataclass import dataclass, field, replace
-from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.variables import MAX_VARIABLES, PackedVariable
 from kagura_kernel.domain.visible import printed
@@ -46,126 +39,6 @@ from kagura_kernel.journal.chats import ChatBook
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.journal.session_registry import sessions
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.views.changes import numbered, sides_text, unseen
-from kagura_kernel.views.commits import commits_text, settled_text
-
-BUTTONS = {"undo": "Undo", "mine": "Keep mine", "theirs": "Take theirs"}
-"""What buttons about changes do, with what stands on them."""
-
-
-class Offer(NamedTuple):
-    """Buttons below what became of a run's changes."""
-
-    run_id: str
-    undo: bool = False  # Whether anything can be taken back
-    seen: str = ""  # What the project has of the only file in conflict; empty where there is no such one
-
-    def buttons(self, token: str) -> tuple[Button, ...]:
-        """The buttons, each bearing this token."""
-        verbs = (["undo"] if self.undo else []) + (["mine", "theirs"] if self.seen else [])
-        tail = {"theirs": f":{self.seen}"}
-        return tuple(Button(BUTTONS[verb], f"{verb}:{self.run_id}:{token}{tail.get(verb, '')}") for verb in verbs)
-
-
-@dataclass(frozen=True, slots=True)
-class Changing:
-    """Looks at changes and decides about them; all of it blocks."""
-
-    cockpit: Cockpit  # What is acted on
-
-    def states(self, run_id: str) -> list[str]:
-        """A line for each change, with how it is looked at and decided where it is more than one thing."""
-        return [_line(change) for change in self.cockpit.changes(run_id)]
-
-    def commits(self, run_id: str) -> list[str]:
-        """The lines that tell what a run committed, by branch, with how that is decided."""
-        branches = self.cockpit.commits_desk.branches(run_id).values()
-        how = ["/apply --commits, /discard --commits"] if any(one.waits for one in branches) else []
-        return [*commits_text(branches).splitlines(), *how]
-
-    def difference(self, run_id: str, path: str) -> str:
-        """One change in full, with the numbers of its hunks, or both sides of a conflict.
-
-        Raises:
-            UnknownName: the run changed no such file.
-        """
-        changes = {change.path: change for change in self.cockpit.changes(run_id)}
-        if path not in changes:
-            raise UnknownName("changed file", path, tuple(changes))
-        both = self.cockpit.changes_desk.both_sides(run_id).get(path)
-        return sides_text(changes[path], both) if both is not None else numbered(changes[path])
-
-    def settle(self, verb: str, line: str, run_id: str, by: str) -> tuple[list[str], Offer]:
-        """Do what a command says, with the options that it has everywhere: what is in which state now.
-
-        Raises:
-            KaguraError: as `ChangeDesk.settle` and `CommitDesk.settle`.
-        """
-        values = parse_line(f"{verb} {run_id} {line}", Surface.NOTEBOOK, prefix="/").values
-        if about_commits(values):
-            branch = values.get("branch", "")
-            told = self.cockpit.commits_desk.settle(verb, run_id, values["paths"], by=by, as_branch=branch)
-            return settled_text(told, "").splitlines(), self.offer(run_id)
-        hunks, conflict = values.get("hunk", ()), values.get("conflict")
-        try:
-            done = self.cockpit.changes_desk.settle(
-                verb, run_id, list(values["paths"]) or None, by=by, hunks=hunks, conflict=conflict
-            )
-        except ChangeConflict as error:
-            return [f"{path}: left alone" for path in error.paths], self.offer(run_id)
-        return _settled(done), self.offer(run_id)
-
-    def press(self, verb: str, run_id: str, seen: str, by: str) -> tuple[list[str], Offer]:
-        """Do what a button says; raises likewise."""
-        desk = self.cockpit.changes_desk
-        if verb == "undo":
-            done = desk.undo(run_id, None, by=by)
-        else:
-            path, _ = self._conflict(run_id)
-            if not path:
-                raise NotThisTime("There is no longer exactly one file in conflict: /changes tells which there are.")
-            keeps = verb == "mine"
-            done = (
-                desk.discard(run_id, [path], by=by) if keeps else desk.resolve(run_id, path, "theirs", by=by, seen=seen)
-            )
-        return _settled(done), self.offer(run_id)
-
-    def offer(self, run_id: str) -> Offer:
-        """What can be done by a button now."""
-        written = [change.path for change in self.cockpit.changes(run_id) if change.written]
-        undo = bool(written) and not self.cockpit.changes_desk.stuck(run_id)
-        return Offer(run_id, undo, self._conflict(run_id)[1])
-
-    def _conflict(self, run_id: str) -> tuple[str, str]:
-        """The only file in conflict and what stands for the project's; both empty where there is not exactly one."""
-        sides = self.cockpit.changes_desk.both_sides(run_id)
-        return next(((path, both.seen) for path, both in sides.items()), ("", "")) if len(sides) == 1 else ("", "")
-
-
-def _line(change: FileChange) -> str:
-    runs = f": runs by itself: {change.runs}" if change.runs else ""
-    how = ""
-    if change.state == "conflict" and not change.is_cell:
-        how = f" · /changes {change.path} shows both sides; /apply {change.path} --conflict theirs, merge or markers"
-    elif change.open_hunks and change.state == "proposed":
-        how = f" · {len(change.hunks)} hunks: /changes {change.path}, /apply {change.path} --hunk N"
-    marks = f" · {said}" if (said := unseen(change.diff)) else ""
-    return f"{change.status} {change.path} ({change.state}){runs}{marks}{how}"
-
-
-def _settled(done: ChangesSettled) -> list[str]:
-    named: dict[str, Sequence[str]] = {
-        "in the project": done.applied,
-        "given up": done.discarded,
-        "left alone": done.conflicts,
-        "taken back, and waits again": done.undone,
-    }
-    states = [f"{path}: {state}" for state, found in named.items() for path in found]
-    states += [
-        f"{one.path}, hunk {', '.join(map(str, one.hunks))}: in the project" for one in done.written if one.hunks
-    ]
-    states += [f"{one.path}, hunk {', '.join(map(str, one.numbers))}: given up" for one in done.discarded_hunks]
-    return states
 
 
 class Refused(Exception):
@@ -281,7 +154,7 @@ class Place:
     thread: str
     session: str | None  # Its session; None outside of threads
     by: str  # Who
-    message_id: str = ""  # By which message, as the book knows it; empty for a click
+    message_id: str  # By which message or click, as the book knows it
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +165,6 @@ class Acting:
     followers: Followers  # Know what goes on in a thread
     turns: Turns  # Know what is about to begin there
     posting: Posting  # How posts and files get into the threads
-    changing: Changing  # Decides about changes
     deciding: Deciding  # Answers approvals
 
     async def understood(self, said: Said, place: Place, *, in_turn: bool) -> message_intent.Meaning:
@@ -305,16 +177,15 @@ class Acting:
         """
         begins = [] if in_turn else self.turns.begins(place.thread)
         following = self.followers.running(place.thread)
-        standing = await asyncio.to_thread(self._standing, place.session or "", [*following, *begins])
+        standing = await asyncio.to_thread(self._standing, place, [*following, *begins])
         prose = self.cockpit.classifies
         meaning = message_intent.understand(said.text, standing, prose=prose)
         # A stop waits for no question that is just being put.
         if not isinstance(meaning, message_intent.AnswerSaid | message_intent.Unclear | message_intent.Ambiguous):
             return meaning
-        seen = await self.followers.were_seen(said, standing.waiting)
         parts: dict[bool, list[ApprovalRequest]] = {True: [], False: []}
-        for request, was_seen in zip(standing.waiting, seen, strict=True):
-            parts[was_seen].append(request)
+        for request in standing.waiting:
+            parts[await self.posting.was_seen(said, request.id)].append(request)
         seen_then = replace(standing, waiting=parts[True], unseen=parts[False])
         return message_intent.understand(said.text, seen_then, prose=prose)
 
@@ -352,7 +223,7 @@ class Acting:
             NotThisTime: nothing goes on there.
         """
         ours = self.followers.running(place.thread)
-        run_id = (await asyncio.to_thread(self._standing, place.session or "", ours)).running
+        run_id = (await asyncio.to_thread(self._standing, place, ours)).running
         if not run_id:
             raise errors.NotThisTime("Nothing goes on in this thread. Write the task without `/instead`.")
         await stopped(self.cockpit, run_id, by=place.by)
@@ -366,17 +237,17 @@ class Acting:
             return f"{run_id} was not told: {error.why}. `/instead` and a task stops it and goes on with that."
         return f"{run_id} hears it at its next turn."
 
-    def last_run(self, session: str) -> str:
-        """The newest run of a session; empty where there was none. Blocks."""
-        found = sessions(self.cockpit.journal, limit=1, names=[session])
+    def last_run(self, place: Place) -> str:
+        """The newest run of a thread; empty where there was none. Blocks."""
+        found = sessions(self.cockpit.journal, limit=1, names=[place.session or ""])
         return found[0].last_run if found else ""
 
-    def _standing(self, session: str, ours: list[str]) -> message_intent.SessionState:
+    def _standing(self, place: Place, ours: list[str]) -> message_intent.SessionState:
         journal = self.cockpit.journal
-        found = [row.run_id for row in views.unfinished(journal) if row.session_id == session]
+        found = [row.run_id for row in views.unfinished(journal) if row.session_id == place.session]
         running = [*found, *(run_id for run_id in ours if run_id not in found)]
         waiting = [one for one in self.cockpit.pending() if {one.run_id, *one.lineage} & set(running)]
-        return message_intent.SessionState(running[0] if running else "", waiting, ran=bool(self.last_run(session)))
+        return message_intent.SessionState(running[0] if running else "", waiting, ran=bool(self.last_run(place)))
 
     async def _decide(self, approval_id: str, *, allow: bool, by: str, answer: str) -> str:
         decision = await asyncio.to_thread(self.deciding.decide, approval_id, allow=allow, by=by, answer=answer)
@@ -458,20 +329,20 @@ class Acting:
 
     async def _changes(self, verb: str, line: str, place: Place) -> Post | Offering:
         """Look at changes of the thread's last run or decide about them, and say what is in which state now."""
-        run_id = await asyncio.to_thread(self.last_run, place.session or "")
+        run_id = await asyncio.to_thread(self.last_run, place)
         if not run_id:
             raise errors.NotThisTime("There was no run in this thread yet.")
-        changing, limit = self.changing, self.posting.transport.limit
+        limit = self.posting.transport.limit
         if verb != "changes":
-            states, offer = await asyncio.to_thread(changing.settle, verb, line, run_id, place.by)
+            states, offer = await asyncio.to_thread(changes.settle, self.cockpit, verb, line, run_id, place.by)
             head = f"Changes of {run_id}, {verb}: {len(states)}"
             return Offering(await self._whole(head, listed(states, limit), "\n".join(states), place), offer)
         if line:
-            difference = await asyncio.to_thread(changing.difference, run_id, line)
+            difference = await asyncio.to_thread(changes.difference, self.cockpit, run_id, line)
             return await self._whole(f"{one_line(line)} of {run_id}", cut(difference, limit), difference, place)
-        states = await asyncio.to_thread(changing.states, run_id)
+        states = await asyncio.to_thread(changes.states, self.cockpit, run_id)
         head = f"Changes of {run_id}: {len(states)}"
-        lines = [*states, *await asyncio.to_thread(changing.commits, run_id)]
+        lines = [*states, *await asyncio.to_thread(changes.commits, self.cockpit, run_id)]
         return await self._whole(head, listed(lines, limit), "\n".join(lines), place)
 
     async def _whole(self, head: str, shown: tuple[str, bool], whole: str, place: Place) -> Post:
@@ -492,13 +363,22 @@ class Offering:
     """An answer with buttons about changes."""
 
     post: Post
-    offer: Offer
+    offer: changes.Offer
 
 
 _ACTION = re.compile(
     r"(allow|deny|kill|resume|o[0-4]|undo|mine|theirs):((?:app|run)-[0-9a-z]{14}):([0-9a-f]{32})(?::([0-9a-f]{12}|-))?"
 )
-_ABOUT_RUNS = frozenset({"kill", "resume", *BUTTONS})
+_ABOUT_RUNS = frozenset({"kill", "resume", *changes.BUTTONS})
+
+
+def subject_of(heard: Heard) -> tuple[str, str]:
+    """The approval and the run that a click claims to be about; empty where it does not."""
+    found = _ACTION.fullmatch(heard.action) if isinstance(heard, Clicked) else None
+    if found is None:
+        return "", ""
+    subject = found[2]
+    return ("", subject) if subject.startswith("run-") else (subject, "")
 
 
 class Copied(Refused):
@@ -511,16 +391,7 @@ class Clicking:
 
     cockpit: Cockpit  # What is acted on
     book: ChatBook  # Which buttons are ours
-    changing: Changing  # Decides about changes
     deciding: Deciding  # Answers approvals
-
-    def subject_of(self, heard: Heard) -> tuple[str, str]:
-        """The approval and the run that a click claims to be about; empty where it does not."""
-        found = _ACTION.fullmatch(heard.action) if isinstance(heard, Clicked) else None
-        if found is None:
-            return "", ""
-        subject = found[2]
-        return ("", subject) if subject.startswith("run-") else (subject, "")
 
     async def click(self, clicked: Clicked, by: str) -> str | Offering:
         """Do what a button says; where it asks to go on from a run, that is left to the caller, who is told which.
@@ -534,8 +405,8 @@ class Clicking:
         verb, subject, seen = await self._checked(clicked)
         if verb == "resume":
             return subject
-        if verb in BUTTONS:
-            states, offer = await asyncio.to_thread(self.changing.press, verb, subject, seen, by)
+        if verb in changes.BUTTONS:
+            states, offer = await asyncio.to_thread(changes.press, self.cockpit, verb, subject, seen, by)
             return Offering(Post(f"Changes of {subject}", listed(states, self.deciding.limit)[0]), offer)
         if verb == "kill":
             try:
@@ -544,7 +415,7 @@ class Clicking:
                 raise Refused(error.message.rstrip(".")) from error
             return ""
         request = await asyncio.to_thread(self.deciding.open_request, subject)
-        answer = self._option(verb, request.options)
+        answer = _option(verb, request.options)
         allow = verb != "deny"
         await asyncio.to_thread(self.deciding.decide, subject, allow=allow, by=by, answer=answer)
         return ""
@@ -556,7 +427,7 @@ class Clicking:
         verb, subject, token, seen = found.groups()
         if (verb in _ABOUT_RUNS) != subject.startswith("run-"):
             raise Refused("the button is none of ours")
-        if verb in BUTTONS:
+        if verb in changes.BUTTONS:
             post = await asyncio.to_thread(self.book.answer_about, subject, token)
         else:
             post = await asyncio.to_thread(self.book.post_about, subject)
@@ -566,13 +437,14 @@ class Clicking:
             raise Copied("this is an older copy: use the newer one below it", subject)
         return verb, subject, seen or ""
 
-    def _option(self, verb: str, options: tuple[str, ...]) -> str:
-        if not verb.startswith("o"):
-            return ""
-        number = int(verb[1:])
-        if number >= len(options):
-            raise Refused("the question has no such answer")
-        return options[number]
+
+def _option(verb: str, options: tuple[str, ...]) -> str:
+    if not verb.startswith("o"):
+        return ""
+    number = int(verb[1:])
+    if number >= len(options):
+        raise Refused("the question has no such answer")
+    return options[number]
 
 
 LATER = "The server is being stopped and begins nothing new. Say it again once it is back."
@@ -589,13 +461,28 @@ class NotBegun(Exception):
 class Begin:
     """A run to be begun."""
 
-    message_id: str  # What asks for it
-    session: str  # The session of its thread
-    by: str  # Who asks
-    turn: Turn  # Its place in the thread, and its name
+    place: Place  # What asks for it, in a thread
+    turn: Turn  # Its turn there, and its name
     task: str = ""  # What to do
     files: Sequence[SentFile] = ()  # What was sent along
     resume: str = ""  # The run that it goes on from, as a person names it; empty for a fresh one
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTerms:
+    """What holds for one chat."""
+
+    # Who may say anything, by the names that the chat gives them; nobody else is heard, and an empty list is nobody
+    operators: frozenset[str] = frozenset()
+    project: Path | None = None  # The project of its runs; None is the working directory
+    brain: str | None = None  # Their brain; None leaves it to the settings
+    # Their box; with one, this brain and this box are those of runs that are gone on with too. None as for `brain`
+    box: str | None = None
+
+
+def terms_of(operators: Collection[str], project: Path | None = None, brain: str | None = None) -> ChatTerms:
+    """Terms for these operators; blanks around a name are dropped, and an empty name is nobody."""
+    return ChatTerms(frozenset(name.strip() for name in operators if name.strip()), project, brain)
 
 
 @dataclass
@@ -605,9 +492,7 @@ class Launching:
     cockpit: Cockpit  # What begins them
     followers: Followers  # Tells their threads
     book: ChatBook  # Where it is noted what a message has begun
-    project: Path | None  # Their project; None is the working directory
-    brain: str | None  # Their brain; None leaves it to the settings
-    box: str | None  # Their box, likewise; with one the brain is theirs in runs that are gone on with too
+    terms: ChatTerms  # What holds for them
     transport: str  # The chat's name, which the journal has as their origin
     draining: bool = False  # Whether nothing new is begun
     _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
@@ -627,14 +512,14 @@ class Launching:
             # Claimed first, so that it is not taken for one from elsewhere when it shows in the journal.
             self.followers.claim(run_id, thread)
             try:
-                await asyncio.to_thread(self.book.began, asked.message_id, run_id)
+                await asyncio.to_thread(self.book.began, asked.place.message_id, run_id)
                 handle = await asyncio.to_thread(self.cockpit.launch, self._intent(asked, inputs))
             except BaseException:
                 self.followers.release(run_id)
                 raise
         if asked.turn.stopped_by:
             handle.kill(asked.turn.stopped_by)
-        self.followers.follow(handle, thread, asked.message_id)
+        self.followers.follow(handle, thread, asked.place.message_id)
 
     def _check(self, turn: Turn) -> None:
         if turn.stopped_by:
@@ -643,14 +528,15 @@ class Launching:
             raise NotBegun(LATER)
 
     def _intent(self, asked: Begin, inputs: tuple[PackedVariable, ...]) -> RunRequest:
+        terms = self.terms
         return RunRequest(
             task=asked.task,
-            session=asked.session,
-            project=None if asked.resume else self.project,
-            brain=None if asked.resume and not self.box else self.brain,
-            box=self.box,
+            session=asked.place.session,
+            project=None if asked.resume else terms.project,
+            brain=None if asked.resume and not terms.box else terms.brain,
+            box=terms.box,
             origin=self.transport,
-            started_by=asked.by,
+            started_by=asked.place.by,
             run_id=asked.turn.run_id,
             inputs=inputs,
             resume=asked.resume or None,

@@ -11,8 +11,7 @@ import contextlib
 import hashlib
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Coroutine
-from pathlib import Path
+from collections.abc import Coroutine
 from typing import Any
 
 from kagura_kernel.cockpit.cockpit import Cockpit
@@ -29,19 +28,20 @@ from kagura_kernel.cockpit.restart import going_on
 from kagura_kernel.cockpit.transports.actions import (
     Acting,
     Begin,
-    Changing,
+    ChatTerms,
     Clicking,
     Copied,
     Deciding,
     Launching,
     NotBegun,
-    Offer,
     Offering,
     Place,
     Refused,
     ending,
+    subject_of,
 )
 from kagura_kernel.cockpit.transports.ambiguity import Ambiguities, Choice
+from kagura_kernel.cockpit.transports.changes import Offer
 from kagura_kernel.cockpit.transports.followers import Followers, Posting
 from kagura_kernel.cockpit.transports.messages import one_line, told
 from kagura_kernel.cockpit.transports.transport import (
@@ -74,10 +74,10 @@ class Messages:
     turns: Turns  # The order of each thread
     ambiguities: Ambiguities  # Knows what only prose decides
 
-    async def do(self, said: Said, key: str, place: Place, turn: Turn | None) -> str | Post | Offering | None:
+    async def do(self, said: Said, place: Place, turn: Turn | None) -> str | Post | Offering | None:
         """Do what a message asks for: what to say, or None where a run was begun, which tells for itself.
 
-        `key` is what the book knows it by; what waits for nobody has no turn.
+        What waits for nobody has no turn.
 
         Raises:
             KaguraError: it could not be done; the message says why.
@@ -90,36 +90,35 @@ class Messages:
             return await self.acting.tell(await self.acting.understood(said, place, in_turn=False), place)
         try:
             await self.turns.come(turn)
-            return await self._in_turn(said, key, place, turn)
+            return await self._in_turn(said, place, turn)
         finally:
             self.turns.leave(turn)
 
-    async def go_on(self, run_id: str, key: str, place: Place) -> None:
+    async def go_on(self, run_id: str, place: Place) -> None:
         """Begin a run that goes on from another one; raises like `do`."""
         turn = self.turns.enter(place.thread)
         try:
             await self.turns.come(turn)
-            await self.launching.begin(Begin(key, place.session or "", place.by, turn, resume=run_id))
+            await self.launching.begin(Begin(place, turn, resume=run_id))
         finally:
             self.turns.leave(turn)
 
-    async def _in_turn(self, said: Said, key: str, place: Place, turn: Turn) -> str | Post | Offering | None:
-        session = place.session or ""
+    async def _in_turn(self, said: Said, place: Place, turn: Turn) -> str | Post | Offering | None:
         meaning = await self.acting.understood(said, place, in_turn=True)
         match meaning:
             case TaskSaid(task=task):
-                await self.launching.begin(Begin(key, session, place.by, turn, task=task, files=said.files))
+                await self.launching.begin(Begin(place, turn, task=task, files=said.files))
                 return None
             case CommandSaid(line=line) if line.split()[0].casefold() == "resume":
                 words = line.split()[1:]
-                run_id = ending(words[0], "run") if words else await asyncio.to_thread(self.acting.last_run, session)
+                run_id = ending(words[0], "run") if words else await asyncio.to_thread(self.acting.last_run, place)
                 if not run_id:
                     return "There was no run in this thread yet."
-                await self.launching.begin(Begin(key, session, place.by, turn, resume=run_id))
+                await self.launching.begin(Begin(place, turn, resume=run_id))
                 return None
             case CommandSaid(line=line) if line.split()[0].casefold() == "instead":
                 task = line.partition(" ")[2].strip()
-                return await self._instead(Begin(key, session, place.by, turn, task=task, files=said.files), place)
+                return await self._instead(Begin(place, turn, task=task, files=said.files))
             case SentenceSaid() | Ambiguous() if said.files:
                 return "A run goes on here, and files cannot be said to it. Wait for it, or say stop first."
             case _:
@@ -130,22 +129,21 @@ class Messages:
             return await self.ambiguities.settle(meaning, place)
         return await self.acting.tell(meaning, place)
 
-    async def choose(self, choice: Choice, key: str, place: Place) -> str | Post | Offering | None:
+    async def choose(self, choice: Choice, place: Place) -> str | Post | Offering | None:
         """Do what a person has chosen that a text is; like `do`."""
         if not isinstance(choice.meaning, TaskSaid):
             return await self.acting.tell(choice.meaning, place)
         turn = self.turns.enter(place.thread)
         try:
             await self.turns.come(turn)
-            begin = Begin(key, place.session or "", place.by, turn, task=choice.meaning.task)
-            return await self._instead(begin, place)
+            return await self._instead(Begin(place, turn, task=choice.meaning.task))
         finally:
             self.turns.leave(turn)
 
-    async def _instead(self, begin: Begin, place: Place) -> str | None:
+    async def _instead(self, begin: Begin) -> str | None:
         if not begin.task:
             return "/instead needs the task to go on with behind it."
-        over = await self.acting.stopped(place)
+        over = await self.acting.stopped(begin.place)
         intent = await asyncio.to_thread(going_on, self.acting.cockpit.journal, over, begin.task)
         await self.launching.begin(replace(begin, resume=intent.resume or ""))
         return None
@@ -157,7 +155,7 @@ CLICK = "click:"
 """How the names of clicks begin in the book: what became of one shows in the post that it was about."""
 
 
-async def recover(cockpit: Cockpit, posting: Posting, followers: Followers, alive: Callable[[str], bool]) -> None:
+async def recover(followers: Followers) -> None:
     """See to what a process that is gone has left: its messages, its posts, and runs of its threads that go on.
 
     A thread that takes nothing now keeps no other one waiting.
@@ -166,8 +164,8 @@ async def recover(cockpit: Cockpit, posting: Posting, followers: Followers, aliv
         TransportRefused: the chat does not take us any more.
         JournalError: the journal does not answer.
     """
-    never_begun = []
-    for message in await asyncio.to_thread(posting.book.interrupted, alive):
+    cockpit, posting, never_begun = followers.cockpit, followers.posting, []
+    for message in await asyncio.to_thread(posting.book.interrupted, owner_alive):
         run = await asyncio.to_thread(views.run_of, cockpit.journal, message.run_id)
         if run is not None:
             feed = await asyncio.to_thread(cockpit.attach, message.run_id)
@@ -266,18 +264,6 @@ OLDER_COPY = "An older copy: the newer one below it counts."
 """What stands in the place of a post whose first try was in doubt, once somebody has pressed its button."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatTerms:
-    """What holds for one chat."""
-
-    # Who may say anything, by the names that the chat gives them; nobody else is heard, and an empty list is nobody
-    operators: frozenset[str] = frozenset()
-    project: Path | None = None  # The project of its runs
-    brain: str | None = None  # Their brain; None leaves it to the settings
-    # Their box; with one, this brain and this box are those of runs that are gone on with too. None as for `brain`
-    box: str | None = None
-
-
 @dataclass(eq=False)
 class Conversations:
     """One chat's threads. Used on one loop, which the runs do not share."""
@@ -294,18 +280,15 @@ class Conversations:
         self._refusals = Refusals(self.clock)
         self._book = ChatBook(self.cockpit.journal, self.transport.name)
         self._posting = Posting(self.transport, self._book, self.clock)
-        self._followers = Followers(self.cockpit, self._posting, owner_alive)
+        self._followers = Followers(self.cockpit, self._posting)
         self._turns = Turns()
-        terms = self.terms
-        self._launching = Launching(
-            self.cockpit, self._followers, self._book, terms.project, terms.brain, terms.box, self.transport.name
-        )
-        deciding = Deciding(self.cockpit, self._book, self.transport.name, self.transport.limit)
-        changing = Changing(self.cockpit)
-        acting = Acting(self.cockpit, self._followers, self._turns, self._posting, changing, deciding)
-        self._ambiguities = Ambiguities(acting, terms.brain, self.transport.name)
+        name = self.transport.name
+        self._launching = Launching(self.cockpit, self._followers, self._book, self.terms, name)
+        deciding = Deciding(self.cockpit, self._book, name, self.transport.limit)
+        acting = Acting(self.cockpit, self._followers, self._turns, self._posting, deciding)
+        self._ambiguities = Ambiguities(acting, self.terms.brain, name)
         self._messages = Messages(acting, self._launching, self._turns, self._ambiguities)
-        self._clicking = Clicking(self.cockpit, self._book, changing, deciding)
+        self._clicking = Clicking(self.cockpit, self._book, deciding)
 
     async def open(self) -> None:
         """Listen, and see to what an earlier process has left; returns once connected. May be tried again.
@@ -318,7 +301,7 @@ class Conversations:
         await asyncio.to_thread(self._book.prune)
         await self.transport.open(self.hear)
         self._watching = [asyncio.ensure_future(work) for work in (self._followers.watch(), self._forget())]
-        self._begin(recover(self.cockpit, self._posting, self._followers, owner_alive))
+        self._begin(recover(self._followers))
 
     async def over(self) -> None:
         """Wait until the chat is served no more though nobody closes it; once it is open.
@@ -380,7 +363,7 @@ class Conversations:
 
     async def _hear(self, heard: Heard) -> None:
         if why := self._against(heard):
-            await self._refuse(heard, why, self._clicking.subject_of(heard))
+            await self._refuse(heard, why, subject_of(heard))
             return
         # Before anything is waited for: what is heard later may be about it.
         turn = self._turns.enter(heard.thread) if _takes_a_turn(heard) else None
@@ -395,7 +378,7 @@ class Conversations:
             return
         self._leave(turn)
         if isinstance(heard, Clicked):
-            await self._refuse(heard, "it is a replay of an earlier click", self._clicking.subject_of(heard))
+            await self._refuse(heard, "it is a replay of an earlier click", subject_of(heard))
 
     def _against(self, heard: Heard) -> str:
         """Why whoever sent it is not heard; empty where they are."""
@@ -443,7 +426,7 @@ class Conversations:
         session = self.session_of(said.thread) if said.in_thread else None
         place = Place(said.thread, session, self._by(said), _key(said))
         try:
-            answer = await self._messages.do(said, _key(said), place, turn)
+            answer = await self._messages.do(said, place, turn)
         except Refused as refused:
             await self._refuse(said, str(refused), (refused.approval_id, ""))
             answer = f"That did nothing: {refused}."
@@ -458,7 +441,7 @@ class Conversations:
         try:
             return await self._press(clicked)
         except Refused as refused:
-            await self._refuse(clicked, str(refused), self._clicking.subject_of(clicked))
+            await self._refuse(clicked, str(refused), subject_of(clicked))
             if isinstance(refused, Copied):
                 with contextlib.suppress(TransportError):
                     await self.transport.edit(clicked.thread, clicked.post_id, Post(OLDER_COPY))
@@ -470,21 +453,21 @@ class Conversations:
 
     async def _press(self, clicked: Clicked) -> bool:
         by = self._by(clicked)
-        place = Place(clicked.thread, self.session_of(clicked.thread), by)
+        place = Place(clicked.thread, self.session_of(clicked.thread), by, _key(clicked))
         if choice := self._ambiguities.chosen(clicked):
             return await self._chose(clicked, choice, place)
         pressed = await self._clicking.click(clicked, by)
         if isinstance(pressed, Offering):
             return await self._reply(clicked, pressed)
         if pressed:
-            await self._messages.go_on(pressed, _key(clicked), place)
+            await self._messages.go_on(pressed, place)
         return bool(pressed)
 
     async def _chose(self, clicked: Clicked, choice: Choice, place: Place) -> bool:
         """Do what a text is said to be, and take the buttons away; whether that has begun a run."""
         with contextlib.suppress(TransportError):
             await self.transport.edit(clicked.thread, clicked.post_id, Post(f"Chosen: {choice.label}"))
-        answer = await self._messages.choose(choice, _key(clicked), place)
+        answer = await self._messages.choose(choice, place)
         return answer is None or await self._reply(clicked, answer)
 
     async def _reply(self, heard: Heard, told: str | Post | Offering) -> bool:
@@ -524,11 +507,6 @@ class Conversations:
             left_out=counted.left_out,
         )
         await asyncio.to_thread(self.cockpit.journal.append, event)
-
-
-def terms_of(operators: Collection[str], project: Path | None = None, brain: str | None = None) -> ChatTerms:
-    """Terms for these operators; blanks around a name are dropped, and an empty name is nobody."""
-    return ChatTerms(frozenset(name.strip() for name in operators if name.strip()), project, brain)
 
 
 def _key(heard: Heard) -> str:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -31,7 +31,7 @@ from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field, repla
 from kagura_kernel.journal import views
 from kagura_kernel.journal.chats import ChatBook, KeptPost
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.owner import process_owner
+from kagura_kernel.journal.owner import owner_alive, process_owner
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -95,11 +95,14 @@ class Posting:
                 # What was found there may say something older.
                 await self._out(self.transport.edit(thread, named.post_id, make(mine.token)))
 
-    async def standing(self, subject: str) -> KeptPost | None:
-        """The post about something, once what is being said of it just now is out; None where none is known to be."""
+    async def was_seen(self, said: Said, subject: str) -> bool:
+        """Whether the post about something stood in the thread when this was written there, by the chat's own clock."""
+        # Once what is being said of it just now is out.
         async with self._locks.setdefault(subject, asyncio.Lock()):
-            kept = await asyncio.to_thread(self.book.post_about, subject)
-        return kept if kept is not None and kept.post_id else None
+            post = await asyncio.to_thread(self.book.post_about, subject)
+        if post is None or not post.post_id or post.thread != said.thread:
+            return False
+        return 0 < self.transport.order(post.post_id) <= said.order
 
     async def settle(self, thread: str, subject: str, run_id: str, make: Make) -> None:
         """Put the last word about something, however long the chat is away; then it is edited no more.
@@ -360,10 +363,6 @@ class Questions:
             if asked is not None and not asked.decision.done():
                 asked.decision.set_result(decision)
 
-    async def were_seen(self, said: Said, waiting: Sequence[ApprovalRequest]) -> list[bool]:
-        """Whether each of these stood in the thread when something was written there, by the chat's own clock."""
-        return [await self._was_seen(said, one.id) for one in waiting]
-
     def stands(self, post: KeptPost) -> None:
         """Take over a question that an earlier process has put."""
         if post.subject not in self._asked:
@@ -389,12 +388,6 @@ class Questions:
         for work in works:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
-
-    async def _was_seen(self, said: Said, approval_id: str) -> bool:
-        post = await self._posting.standing(approval_id)
-        if post is None or post.thread != said.thread:
-            return False
-        return 0 < self._posting.transport.order(post.post_id) <= said.order
 
     def _begin(self, approval_id: str, asked: _Asked) -> None:
         self._asked[approval_id] = asked
@@ -476,7 +469,6 @@ class Followers:
 
     cockpit: Cockpit  # Knows the runs
     posting: Posting  # How posts get into the threads
-    alive: Callable[[str], bool]  # Whether a process may still be there, by its owner's name
     _owner: str = field(default_factory=process_owner)
 
     def __post_init__(self) -> None:
@@ -485,10 +477,6 @@ class Followers:
         self._followed: dict[str, _Followed] = {}
         self._told: set[str] = set()
         self._seen: int | None = None
-
-    async def were_seen(self, said: Said, waiting: Sequence[ApprovalRequest]) -> list[bool]:
-        """See `Questions.were_seen`."""
-        return await self._questions.were_seen(said, waiting)
 
     def going_on(self) -> list[str]:
         """The runs whose last word is not out yet, and those that are about to begin."""
@@ -559,7 +547,7 @@ class Followers:
                 continue
             taken = await asyncio.to_thread(self.posting.book.that_began, run.run_id)
             # Another server that is still there tells of what it has begun.
-            if taken is None or taken.owner == self._owner or not self.alive(taken.owner):
+            if taken is None or taken.owner == self._owner or not owner_alive(taken.owner):
                 feed = await asyncio.to_thread(self.cockpit.attach, run.run_id)
                 self.follow(feed, run.thread, taken.message_id if taken is not None else "")
         self._seen = newest

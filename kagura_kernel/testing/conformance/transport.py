@@ -22,7 +22,8 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversations
+from kagura_kernel.cockpit.transports.actions import ChatTerms
+from kagura_kernel.cockpit.transports.conversations import Conversations
 from kagura_kernel.cockpit.transports.transport import Clicked, Heard, Post, Said, Transport, TransportError
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.events import MessageRefused

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from kagura_kernel.cli.main import main
-from kagura_kernel.cockpit.transports.actions import Changing
+from kagura_kernel.cockpit.transports import changes
 from kagura_kernel.jupyter import live_run
 from kagura_kernel.jupyter.live_run import ChangeCard
 from kagura_kernel.jupyter.steering import steer
@@ -85,16 +85,16 @@ def test_a_notebook_has_them_as_a_table(committing, capsys):
 
 def test_a_chat_tells_commits_and_decides_about_them_and_about_no_file(committing):
     run = committing.run("echo two > a.txt; git commit -qam 'Add two'")
-    changing = Changing(committing.cockpit)
-    lines = changing.commits(run.run_id)
+    cockpit = committing.cockpit
+    lines = changes.commits(cockpit, run.run_id)
     assert lines[0] == "[1 commit on main]"
     assert "Add two" in lines[1]
     assert lines[-1] == "/apply --commits, /discard --commits"
-    (told,), _ = changing.settle("discard", "--commits", run.run_id, "Ada")
+    (told,), _ = changes.settle(cockpit, "discard", "--commits", run.run_id, "Ada")
     assert told == "discarded: the commits on main"
     assert committing.branches(run)["main"].state == "discarded"
     assert committing.states(run) == {"a.txt": "proposed"}
-    assert changing.commits(run.run_id)[-1] != lines[-1]
+    assert changes.commits(cockpit, run.run_id)[-1] != lines[-1]
 
 
 def test_a_card_shows_each_commit_folded_and_applies_them_by_a_button(committing, monkeypatch):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversations
+from kagura_kernel.cockpit.transports.actions import ChatTerms
+from kagura_kernel.cockpit.transports.conversations import Conversations
 from kagura_kernel.cockpit.transports.slack import SlackTokens, SlackTransport
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.clock import SystemClock

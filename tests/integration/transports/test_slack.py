@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversations
+from kagura_kernel.cockpit.transports.actions import ChatTerms
+from kagura_kernel.cockpit.transports.conversations import Conversations
 from kagura_kernel.cockpit.transports.slack import SlackTokens, SlackTransport
 from kagura_kernel.cockpit.transports.transport import (
     Heard,

@@ -15,7 +15,8 @@ import pytest
 
 from kagura_kernel.cockpit.chat_server import Server, Supervisor
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversations
+from kagura_kernel.cockpit.transports.actions import ChatTerms
+from kagura_kernel.cockpit.transports.conversations import Conversations
 from kagura_kernel.cockpit.transports.transport import Hear, Post, TransportError, TransportRefused
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.testing.box import FakeBackend

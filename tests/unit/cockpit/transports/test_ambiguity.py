@@ -8,7 +8,8 @@ import pytest
 
 from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainText, BrainUsage, Turn
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversations
+from kagura_kernel.cockpit.transports.actions import ChatTerms
+from kagura_kernel.cockpit.transports.conversations import Conversations
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import BrainLost
 from kagura_kernel.domain.settings import Settings

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kagura_kernel.cockpit.transports.conversations import terms_of
+from kagura_kernel.cockpit.transports.actions import terms_of
 from kagura_kernel.cockpit.transports.messages import (
     RunThread,
     cut,

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports.conversations import FORGET_SECONDS, ChatTerms, Conversations
+from kagura_kernel.cockpit.transports.actions import ChatTerms
+from kagura_kernel.cockpit.transports.conversations import FORGET_SECONDS, Conversations
 from kagura_kernel.cockpit.transports.transport import Clicked, Said
 from kagura_kernel.domain.events import MessageRefused
 from kagura_kernel.journal.chats import KEPT_DAYS, ChatBook, TakenMessage

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports import conversations as conversations_module
-from kagura_kernel.cockpit.transports.actions import LATER
-from kagura_kernel.cockpit.transports.conversations import INTERRUPTED, OLDER_COPY, ChatTerms, Conversations
+from kagura_kernel.cockpit.transports import conversations as conversations_module, followers as followers_module
+from kagura_kernel.cockpit.transports.actions import LATER, ChatTerms
+from kagura_kernel.cockpit.transports.conversations import INTERRUPTED, OLDER_COPY, Conversations
 from kagura_kernel.cockpit.transports.transport import Button, Post, Said
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Verdict
 from kagura_kernel.domain.clock import SystemClock
@@ -292,7 +292,8 @@ async def test_a_question_of_which_nobody_knows_whether_it_is_out_stands_in_its_
 
 async def test_what_another_server_that_is_there_follows_is_left_to_it(cockpit_on, project, monkeypatch):
     cockpit, elsewhere, chat = cockpit_on(), cockpit_on([HOST, "Good."]), FakeChat()
-    monkeypatch.setattr(conversations_module, "owner_alive", lambda _: True)
+    for module in (conversations_module, followers_module):
+        monkeypatch.setattr(module, "owner_alive", lambda _: True)
     book = ChatBook(cockpit.journal, "fake")
     left(book, run_id := new_run_id())
     elsewhere.launch(RunRequest(task="go", session="fake-room-1", project=project, run_id=run_id))

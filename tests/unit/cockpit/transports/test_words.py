@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports.actions import ending, the_one
+from kagura_kernel.cockpit.transports.actions import ChatTerms, ending, the_one
 from kagura_kernel.cockpit.transports.conversations import (
     EACH_UNTIL,
     MOST_ROWS,
     MOST_ROWS_OF_ONE,
     WINDOW_SECONDS,
-    ChatTerms,
     Conversations,
     Counted,
     Refusals,
