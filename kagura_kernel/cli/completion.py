@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from kagura_kernel.cli.output import terminal_width
 from kagura_kernel.cockpit.lines.completion import Completion, Name, Names, complete_command
 from kagura_kernel.cockpit.lines.help import help_for
-from kagura_kernel.domain.grammar import Kind, Surface
+from kagura_kernel.domain.grammar import ON_DISK, Kind, Surface
 
 _BASH = """\
 _kagura_kernel() {
@@ -74,7 +74,6 @@ FILES = ":files"
 PATIENCE = 3.0
 """Seconds a look-up in the journal may take: a program that has just started opens it first."""
 
-_PATHS = frozenset({Kind.FILE, Kind.DIRECTORY, Kind.NOTEBOOK, Kind.SOURCE})
 _SHELL_BREAKS = ":="
 """Characters at which bash takes a word apart, though it shows it as one."""
 
@@ -123,7 +122,7 @@ class _Asked:
 
     def names(self, kind: Kind, prefix: str, given: Sequence[str]) -> Sequence[Name]:
         """Names of a kind."""
-        if kind in _PATHS:
+        if kind in ON_DISK:
             self.files = True
             return ()
         return self._names.names(kind, prefix, given)

@@ -1,8 +1,7 @@
 """`kagura-kernel leases`, `leases sweep`, `leases log` and `revoke`: which credentials are out, and for what.
 
-Which leases a person names: by the end of their id too, by `PROVIDER:SCOPE`, or by a provider's kind.
-
-A name that fits nothing is an error: whoever mistypes one in an emergency must not read that all is well.
+A person names leases by the end of their id too, by `PROVIDER:SCOPE`, or by a provider's kind. A name that fits nothing
+is an error: whoever mistypes one in an emergency must not read that all is well.
 """
 
 from __future__ import annotations

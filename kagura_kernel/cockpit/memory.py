@@ -1,11 +1,8 @@
 """Memories as a person handles them: found, read, trusted, forgotten, and erased with all that grew from them.
 
-Nothing here waits for a person or starts a box. Every change is a `MemoryChanged` in the journal, which names memories
-and never holds what they say.
-
-From what a person types, or a program says, to a question to the memory or a note for it.
-
-Pure, but for the working directory, which says what this project is.
+What a person types, or a program says, is made a question to the memory or a note for it; the working directory says
+what this project is. Nothing here waits for a person or starts a box. Every change is a `MemoryChanged` in the journal,
+which names memories and never holds what they say.
 """
 
 from __future__ import annotations

@@ -71,6 +71,10 @@ class Kind(Enum):
     TEXT = "TEXT"
 
 
+ON_DISK = frozenset({Kind.FILE, Kind.DIRECTORY, Kind.NOTEBOOK, Kind.SOURCE})
+"""What names of files and folders complete."""
+
+
 class InputRequest(NamedTuple):
     """The value of `Kind.EXPRESSION`: one variable that a cell gives into its box."""
 

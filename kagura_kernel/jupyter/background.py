@@ -1,8 +1,7 @@
 """A run that goes on while the cell is done: `%%kagura --bg`.
 
-A run in the background needs its person: a bell in a terminal, and one quiet line below the next cell.
-
-Where nobody is there, nothing: policy answers, and a notebook has to come out the same every time.
+When it needs its person, a bell rings in a terminal, and one quiet line stands below the next cell. Where nobody is
+there nothing happens: policy answers, and a notebook has to come out the same every time.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from kagura_kernel.jupyter.errors import calm, check, shown_as
 from kagura_kernel.jupyter.follow import Watched, follow, interruptible, wait_in_thread
 from kagura_kernel.jupyter.launch import successor
 from kagura_kernel.jupyter.live_run import HeadlessDisplay, NotebookDisplay, RunDisplay
-from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
+from kagura_kernel.jupyter.surface import Surface, loop_runs, parent_of, person, place_of, surface_of
 from kagura_kernel.jupyter.terminal import TerminalDisplay, ring
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.html import NO_FORMULAS
@@ -279,9 +278,8 @@ def attach(cockpit: Cockpit, shell: Any, run_id: str) -> None:
     if surface is Surface.TERMINAL:
         _print(cockpit, feed)
     elif surface is Surface.NOTEBOOK and loop_runs():
-        parent = shell.kernel.get_parent("shell") or {}
-        # The id of the cell that runs now, or of its request where the front end names no cells.
-        cell = (parent.get("metadata") or {}).get("cellId") or (parent.get("header") or {}).get("msg_id")
+        # The cell that runs now, or its request where the front end names no cells.
+        cell = place_of(shell).cell_id or (parent_of(shell).get("header") or {}).get("msg_id")
         _show(cockpit, shell, feed, str(cell or ""))
     else:
         _show_once(cockpit, feed)

@@ -13,9 +13,9 @@ from typing import Any
 
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.dialect import plain
+from kagura_kernel.jupyter.errors import KERNEL
 
 LOAD = "%load_ext kagura_kernel"
-KERNEL = "kagura"
 
 _PYTHON = {
     "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"},

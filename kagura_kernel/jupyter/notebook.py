@@ -34,7 +34,7 @@ from kagura_kernel.domain.notebook import (
     says_private,
 )
 from kagura_kernel.domain.variables import CellPlace
-from kagura_kernel.jupyter.surface import Surface, client_of, place_of
+from kagura_kernel.jupyter.surface import Surface, client_of, parent_of, place_of
 
 TARGET = "kagura.notebook"
 """The comm under which our JupyterLab extension is asked about the notebook that it shows."""
@@ -89,7 +89,7 @@ class CellLog:
         ident = named or f"ran-{self._ran}"
         self._cells.pop(ident, None)
         self._private.discard(ident)
-        is_private = PRIVATE in _tags(_parent(self._shell)) or says_private(str(info.raw_cell))
+        is_private = PRIVATE in _tags(parent_of(self._shell)) or says_private(str(info.raw_cell))
         self._note_names(ident, str(info.raw_cell), kept=bool(named) or is_private)
         if is_private:
             self._private.add(ident)
@@ -440,11 +440,6 @@ def _close_the_one_before(comm: Any) -> None:
     _last_comm.append(comm)
     while len(_last_comm) > 1:
         _last_comm.pop(0).close()
-
-
-def _parent(shell: Any) -> Mapping[str, Any]:
-    kernel = getattr(shell, "kernel", None)
-    return (kernel.get_parent("shell") or {}) if kernel is not None else {}
 
 
 def _tags(message: Mapping[str, Any]) -> Sequence[object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import sys
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import PurePath
 from typing import Any
@@ -24,6 +25,12 @@ class Surface(Enum):
     """A notebook whose kernel is blocked by the code around the cell: nothing can be asked until that is over."""
 
 
+def parent_of(shell: Any) -> Mapping[str, Any]:
+    """The request or the click that the kernel carries out now; empty without a kernel."""
+    kernel = getattr(shell, "kernel", None)
+    return (kernel.get_parent("shell") or {}) if kernel is not None else {}
+
+
 def surface_of(shell: Any) -> Surface:
     """Where the cell that is running now is shown.
 
@@ -33,7 +40,7 @@ def surface_of(shell: Any) -> Surface:
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
         return Surface.TERMINAL if sys.stdin is not None and sys.stdin.isatty() else Surface.HEADLESS
-    parent = kernel.get_parent("shell") or {}
+    parent = parent_of(shell)
     if not (parent.get("content") or {}).get("allow_stdin", False):
         return Surface.HEADLESS
     is_console = getattr(kernel, "is_console", None)
@@ -66,8 +73,7 @@ def place_of(shell: Any) -> CellPlace:
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
         return CellPlace()
-    parent = kernel.get_parent("shell") or {}
-    metadata = parent.get("metadata") or {}
+    metadata = parent_of(shell).get("metadata") or {}
     cell = metadata.get("cellId") or metadata.get("cell_id") or ""
     # VS Code tells it by a variable of its own.
     notebook = os.environ.get("JPY_SESSION_NAME") or getattr(shell, "user_ns", {}).get("__vsc_ipynb_file__", "")
@@ -78,9 +84,7 @@ def place_of(shell: Any) -> CellPlace:
 
 def client_of(shell: Any) -> str:
     """The front end, by its session, whose request or click this kernel carries out; empty without a kernel."""
-    kernel = getattr(shell, "kernel", None)
-    parent = (kernel.get_parent("shell") or {}) if kernel is not None else {}
-    return str((parent.get("header") or {}).get("session", ""))
+    return str((parent_of(shell).get("header") or {}).get("session", ""))
 
 
 def _kernel_id(kernel: Any) -> str:

@@ -25,7 +25,7 @@ from kagura_kernel.cockpit.memory_words import tier_words
 from kagura_kernel.cockpit.resumption import may_be_resumed
 from kagura_kernel.cockpit.run_names import LAST, here_of, named_approval, named_run
 from kagura_kernel.domain.extensions import BACKENDS
-from kagura_kernel.domain.grammar import Kind
+from kagura_kernel.domain.grammar import ON_DISK, Kind
 from kagura_kernel.domain.memory import Query, Tier
 from kagura_kernel.journal import views
 from kagura_kernel.journal.change_states import changes_of, changes_wait
@@ -49,7 +49,6 @@ from kagura_kernel.sandbox.images.recipes import RECIPES
 from kagura_kernel.sandbox.selection import AUTO, BUILT_IN
 
 if TYPE_CHECKING:
-    from kagura_kernel.journal.rows import Here
     from kagura_kernel.plugins.configuration import Schema
     from kagura_kernel.plugins.manifest import Found
 
@@ -90,8 +89,6 @@ def summary_of(value: Any) -> str:
 BLINK = 0.3
 """Seconds a look-up may take before it is given up for this time."""
 
-_PATHS = frozenset({Kind.FILE, Kind.DIRECTORY, Kind.NOTEBOOK, Kind.SOURCE})
-
 
 def journal_in_use() -> AbstractContextManager[Journal]:
     """The journal of the settings, for a moment. Raises `KaguraError`: there is none yet, or it cannot be used."""
@@ -120,7 +117,7 @@ class ShellNames:
         return _within(self._blink, lambda: self._look_up(kind, prefix, given, here))
 
     def _look_up(self, kind: Kind, prefix: str, given: Sequence[str], here: Here) -> Sequence[Name]:
-        if kind in _PATHS:
+        if kind in ON_DISK:
             # Below a prompt stands what the box sees, and that is the project alone.
             return files(Path.cwd(), prefix, kind, outside=bool(given))
         if kind in FINDERS:
@@ -131,7 +128,6 @@ class ShellNames:
         else:
             finder = _CONFIGURED.get(kind)
             return list(finder()) if finder is not None else ()
-
         # Titles, descriptions and file names may be anybody's words. One that cannot be typed is not offered.
         return [Name(name.text, shown(name.summary)) for name in found if name.text.isprintable()]
 
@@ -163,7 +159,6 @@ def _boxes() -> Iterator[Name]:
 
 
 def _hosts() -> Iterator[Name]:
-
     yield Name(ASK, "any other host is a question to you")
     yield Name(NONE, "not even the hosts of the settings")
     for name, targets in host_sets(load_settings(os.environ).mirrors).items():
@@ -294,7 +289,6 @@ def _setting_values(found: Found, schema: Schema, name: str, value: str) -> Iter
 
 
 def _plugins_here() -> Mapping[str, Found]:
-
     return discover(plugin_places(data_home(os.environ), Path.cwd())).found
 
 
@@ -384,7 +378,6 @@ def _answers(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Nam
     if len(given) != 2 or given[0] not in ("approve", "deny"):  # noqa: PLR2004  # the command and the id
         return
     approval_id = named_approval(journal, given[1], here)
-
     for request in Mailbox(journal).pending():
         if request.id == approval_id:
             yield from (Name(option) for option in request.options)
@@ -413,7 +406,6 @@ def _changed(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Nam
     """Files that wait for a decision, of the run that the line names."""
     if len(given) < 2:  # noqa: PLR2004  # the command and the run
         return
-
     for change in changes_of(journal, named_run(journal, given[1], here)):
         if change.written if given[0] == "undo" else change.state in ("proposed", "conflict"):
             yield Name(change.path, f"{change.status}, {change.state}")

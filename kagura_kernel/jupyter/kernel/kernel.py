@@ -3,10 +3,9 @@
 In, Out, history, execution counts, interrupts, the debugger, subshells and comms are inherited. The cell is read by an
 input transformer, so that all of them see it as it was typed.
 
-The cell that a person sent, told apart from code that libraries and front ends run in the same kernel.
-
-Only the former may become a prompt, which costs money. Probes of a front end are silent or leave no history; code that
-runs code (`run_cell`, `%autoreload`, a macro) hands over another text than the one that was sent.
+Only a cell that a person sent may become a prompt, which costs money. It is told apart from code that libraries and
+front ends run in the same kernel: probes of a front end are silent or leave no history, and code that runs code
+(`run_cell`, `%autoreload`, a macro) hands over another text than the one that was sent.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The extension's life in the Jupyter server: its routes, its event schema, its watcher, and their end.
 
-Tells the server's event stream which lists have changed, whichever process changed them.
-
-While somebody listens, the journal is looked at five times a second; otherwise not at all. However much happens, each
-topic is told once a look, and the last change is never lost.
+The watcher tells the server's event stream which lists have changed, whichever process changed them. While somebody
+listens, the journal is looked at five times a second; otherwise not at all. However much happens, each topic is told
+once a look, and the last change is never lost.
 """
 
 from __future__ import annotations

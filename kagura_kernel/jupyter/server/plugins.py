@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any, cast
 
@@ -34,22 +35,13 @@ MOST_SESSIONS = 20
 """So many of a plugin's sessions that go on are named."""
 
 
-class _Histories:
-    """The history of the journal that was asked last: a server has one, until it lies elsewhere."""
+@lru_cache(maxsize=1)
+def history(journal: Journal) -> records.PluginHistory:
+    """What a journal says about plugins, read on from where it was left; any thread may ask.
 
-    def __init__(self) -> None:
-        self._kept: tuple[Journal, records.PluginHistory] | None = None
-
-    def of(self, journal: Journal) -> records.PluginHistory:
-        """What a journal says about plugins, read on from where it was left; any thread may ask."""
-        kept = self._kept
-        if kept is None or kept[0] is not journal:
-            kept = self._kept = (journal, records.PluginHistory(journal))
-        return kept[1]
-
-
-history = _Histories().of
-"""What a journal says about plugins; not all of it has to be read for each answer."""
+    That of the journal that was asked last is kept: a server has one, until it lies elsewhere.
+    """
+    return records.PluginHistory(journal)
 
 
 def plugins(
