@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -83,24 +83,24 @@ def texts_of(change: FileChange, now: HostState, blobs: BlobStore) -> tuple[byte
     return base, mine, theirs
 
 
-def sides_of(change: FileChange, project: ProjectFiles, blobs: BlobStore, redact: Callable[[str], str]) -> BothSides:
+def sides_of(change: FileChange, project: ProjectFiles, blobs: BlobStore) -> BothSides:
     """A conflict as it is shown; nothing of it is stored."""
     try:
         now = state_now(project, change.path)
     except NotThisTime as error:
         return BothSides(why=error.message)
     try:
-        return _shown(change, now, blobs, redact)
+        return _shown(change, now, blobs)
     except (NotThisTime, RedactionUnavailable) as error:
         return BothSides(seen=seen_of(now), why=error.message)
 
 
-def _shown(change: FileChange, now: HostState, blobs: BlobStore, redact: Callable[[str], str]) -> BothSides:
+def _shown(change: FileChange, now: HostState, blobs: BlobStore) -> BothSides:
     if change.diff == OLD_HOLDS_LEASED:
         raise NotThisTime("The project’s own file held a leased credential.")
     base, mine, theirs = _contents(change, now, blobs)
-    yours = redact(unified_diff(change.path, base, mine)) if base is not None else ""
-    other = redact(unified_diff(change.path, mine if base is None else base, theirs))
+    yours = without_secrets(unified_diff(change.path, base, mine)) if base is not None else ""
+    other = without_secrets(unified_diff(change.path, mine if base is None else base, theirs))
     both = BothSides(yours, other, seen=seen_of(now))
     if base is None:
         return replace(both, why="What the run began with is not known.")
@@ -412,15 +412,15 @@ class ChangeDesk:
         written = tuple(replace(one, was="conflict") for one in done.written)
         return self._record(started, applied=done.applied, written=written, by=by)
 
-    def both_sides(self, run_id: str, redact: Callable[[str], str] = without_secrets) -> dict[str, BothSides]:
-        """The files in conflict by path, as `redact` leaves them, and only some of very many. Raises `RunUnknown`."""
+    def both_sides(self, run_id: str) -> dict[str, BothSides]:
+        """The files in conflict by path, without secrets, and only some of very many. Raises `RunUnknown`."""
         started, changes = start_and_changes(self._journal, run_id)
         project = ProjectFiles(Path(started.project))
         waiting = [one for one in changes if one.state == "conflict" and not one.is_cell][:MOST_SIDES]
         found = {}
         for one in waiting:
             with suppress(NotThisTime):
-                found[one.path] = sides_of(self._as_it_stands(project, one), project, self._blobs, redact)
+                found[one.path] = sides_of(self._as_it_stands(project, one), project, self._blobs)
         return found
 
     def undo(self, run_id: str, paths: Sequence[str] | None, *, by: str) -> ChangesSettled:

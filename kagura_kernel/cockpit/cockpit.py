@@ -41,7 +41,7 @@ from kagura_kernel.journal.leases import LeaseRow, LeaseView, lease_views, take_
 from kagura_kernel.journal.lost_runs import lose
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import owner_alive, told_process
-from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
+from kagura_kernel.journal.rows import ApprovalRow, RunRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.grant import MembraneParts, SessionPowers
@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from kagura_kernel.runs.message_run import ClassifyingRun
     from kagura_kernel.runs.question_run import QuestionOrder, QuestionParts
     from kagura_kernel.tools.extension_tools import ToolMaker
-
-HEADLESS = "nobody can be asked here, so the policy says no"
 
 
 def _nothing() -> None:
@@ -175,7 +173,7 @@ class Cockpit:
                         choices=self._parts.choices,
                         session_of=self._session_named,
                         start_audit=self._start_audit,
-                        headless_approver=PolicyApprover(self._parts.clock, HEADLESS),
+                        headless_approver=PolicyApprover(self._parts.clock),
                         home=self._parts.home,
                     )
                 )
@@ -331,7 +329,7 @@ class Cockpit:
         if order.agent is not None:
             agent = order.agent.agent
             self._check_names(("The agent's name", name) for name in (agent.definition.name, *agent.agents))
-        approver: Approver = PolicyApprover(self._parts.clock, HEADLESS) if intent.headless else self._desk
+        approver: Approver = PolicyApprover(self._parts.clock) if intent.headless else self._desk
         # A child's session is its own and ends with it: nothing that was allowed there is kept.
         powers = SessionPowers() if intent.handoff is not None else self._powers_of(session_id)
         if order.brain is not None and session_id == self.session_id:
@@ -485,10 +483,6 @@ class Cockpit:
     def approvals(self, limit: int = 100) -> list[ApprovalRow]:
         """The latest approvals, newest first."""
         return views.approvals(self._parts.journal, limit=limit)
-
-    def costs(self, limit: int = 1000) -> list[CostRow]:
-        """What the latest runs used, newest first."""
-        return views.costs(self._parts.journal, limit=limit)
 
     def board(self, *, ended: int = 5) -> Board:
         """All runs that go on, of every process on this journal, and the last ones that ended."""

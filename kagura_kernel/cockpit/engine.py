@@ -21,8 +21,7 @@ STOP_SECONDS = 15.0
 class Engine:
     """One loop in one daemon thread, started with the first thing it is given."""
 
-    def __init__(self, name: str = "kagura-engine") -> None:
-        self._name = name
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -61,7 +60,7 @@ class Engine:
         with self._lock:
             if self._loop is None or not self.running:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=_run, args=(self._loop,), name=self._name, daemon=True)
+                self._thread = threading.Thread(target=_run, args=(self._loop,), name="kagura-engine", daemon=True)
                 self._thread.start()
             return self._loop
 

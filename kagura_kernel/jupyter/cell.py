@@ -145,7 +145,7 @@ async def carry_out(
     from kagura_kernel.jupyter.live_run import display_for
 
     cockpit = get_cockpit()
-    asked = from_cell(request, place, shell=shell)
+    asked = from_cell(request, place, shell, room=cockpit.room)
     if wants_context(request, cockpit.context):
         # Whoever waits for nothing cannot wait for the front end either.
         notebook = await notebook_of(shell, place_of(shell), Surface.INSIDE if at_once else place)

@@ -19,23 +19,22 @@ if TYPE_CHECKING:
 _wanted: dict[str, str] = {}
 
 
-def from_cell(request: RunRequest, surface: Surface, *, shell: Any = None) -> RunRequest:
-    """The request with where it comes from; with a shell, its variables and its place go along.
+def from_cell(request: RunRequest, surface: Surface, shell: Any, *, room: int) -> RunRequest:
+    """The request with where it comes from, and the shell's variables, which may have `room` bytes together.
 
     Raises:
         VariableError: a variable is not there, or cannot cross.
     """
     origins = {Surface.TERMINAL: "terminal", Surface.CONSOLE: "terminal", Surface.INSIDE: INSIDE_MAGIC}
     request = request._replace(
-        headless=surface in {Surface.HEADLESS, Surface.INSIDE}, origin=origins.get(surface, "notebook")
+        headless=surface in {Surface.HEADLESS, Surface.INSIDE},
+        origin=origins.get(surface, "notebook"),
+        place=place_of(shell),
     )
-    if shell is None:
-        return request._replace(outputs=())
-    request = request._replace(place=place_of(shell))
     if request.expressions or request.outputs:
         from kagura_kernel.jupyter.variables import inputs_of
 
-        request = request._replace(inputs=inputs_of(shell, request))
+        request = request._replace(inputs=inputs_of(shell, request, room))
     return request
 
 
@@ -66,4 +65,5 @@ def successor(
         return None
     from kagura_kernel.cockpit.restart import going_on
 
-    return cockpit.launch(from_cell(going_on(cockpit.journal, run_id, text, asked), surface, shell=shell))
+    request = going_on(cockpit.journal, run_id, text, asked)
+    return cockpit.launch(from_cell(request, surface, shell, room=cockpit.room))

@@ -10,7 +10,6 @@ from difflib import get_close_matches
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.assembly import get_cockpit
 from kagura_kernel.domain.errors import UsageError, VariableError, VariableMissing, VariableRefused
 from kagura_kernel.domain.variables import MAX_VARIABLES, VARIABLE_NAME, PackedVariable, is_free_in_a_shell
 from kagura_kernel.runs.box_runner import frames, plain
@@ -61,12 +60,8 @@ if TYPE_CHECKING:
     from kagura_kernel.runs.request import RunRequest
 
 
-def inputs_of(
-    shell: Any, options: RunRequest, *, room: int | None = None, project: Path | None = None
-) -> tuple[PackedVariable, ...]:
-    """The variables that the options name, evaluated in the person's namespace and packed.
-
-    All of them together may have `room` bytes; None asks the settings.
+def inputs_of(shell: Any, options: RunRequest, room: int) -> tuple[PackedVariable, ...]:
+    """The variables that the options name, evaluated in the person's namespace and packed: `room` bytes together.
 
     Raises:
         UsageError: a name cannot be used in the box.
@@ -79,8 +74,7 @@ def inputs_of(
         raise UsageError(f"{reserved[0]!r} is IPython's own here, and cells need it. Bring it back under another name.")
     if not options.expressions:
         return ()
-    room = get_cockpit().room if room is None else room
-    root = (project or Path.cwd()).resolve()
+    root = Path.cwd().resolve()
     found: list[PackedVariable] = []
     left = room
     for request in options.expressions:
@@ -155,14 +149,14 @@ MAX_CELLS = 50_000_000
 """Fields of a CSV file."""
 
 
-def bring_back(shell: Any, outcome: RunOutcome, options: RunRequest, *, project: Path | None = None) -> None:
+def bring_back(shell: Any, outcome: RunOutcome, options: RunRequest) -> None:
     """Assign what came; what did not is told when everything else is there.
 
     Raises:
         VariableMissing: something did not come.
         VariableRefused: something came that cannot be made into a value.
     """
-    root = (project or Path.cwd()).resolve()
+    root = Path.cwd().resolve()
     came = {packed.name: packed for packed in outcome.outputs}
     reasons = dict(outcome.missing)
     problems: list[VariableError] = []

@@ -8,6 +8,7 @@ from kagura_kernel.domain.errors import BrainLost, UsageError
 from kagura_kernel.domain.events import ToolFinished
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.journal import views
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import Ask, Hang, Together
 from kagura_kernel.testing.memory import FakeMemory
@@ -92,7 +93,7 @@ def test_the_children_of_a_run_never_spend_more_than_it_has(cockpit_with, projec
     )
     limit = 10 * USD_PER_TURN
     outcome = cockpit.launch(launch(project, budget_usd=limit)).result(120)
-    costs = [row.usd for row in cockpit.costs()]
+    costs = [row.usd for row in views.costs(cockpit.journal)]
     assert len(costs) == 4
     # Each run may be stopped by the very turn that reaches its limit.
     assert sum(costs) <= limit + len(costs) * USD_PER_TURN

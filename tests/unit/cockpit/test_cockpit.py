@@ -20,6 +20,7 @@ from kagura_kernel.domain.events import AnyEvent, Event, RunStarted
 from kagura_kernel.domain.memory import Query
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal import views
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.status import status_text
 from kagura_kernel.runs.request import RunRequest
@@ -264,7 +265,7 @@ def test_a_cell_of_code_runs_without_a_brain(cockpit_with, project):
     outcome = cockpit.launch(cell).result(60)
     assert (outcome.status, outcome.exit_code) == ("done", 0)
     assert "1,2" in outcome.text
-    assert cockpit.costs()[0].computed_usd is None
+    assert views.costs(cockpit.journal)[0].computed_usd is None
 
 
 def test_a_cell_whose_program_fails_says_its_exit_code(cockpit_with, project):

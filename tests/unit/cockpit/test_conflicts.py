@@ -46,7 +46,7 @@ class Conflict:
 
     @property
     def sides(self) -> BothSides:
-        return self.cockpit.changes_desk.both_sides(self.run_id, str)["a.txt"]
+        return self.cockpit.changes_desk.both_sides(self.run_id)["a.txt"]
 
     @property
     def state(self) -> str:
@@ -172,4 +172,4 @@ def test_only_a_conflict_is_resolved_and_only_one_file_at_a_time(cockpit_with, p
     conflict.resolve("merge")
     conflict.undo()
     conflict.cockpit.changes_desk.discard(conflict.run_id, ["a.txt"], by="ann")
-    assert desk.both_sides(conflict.run_id, str) == {}
+    assert desk.both_sides(conflict.run_id) == {}

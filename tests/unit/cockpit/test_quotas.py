@@ -7,6 +7,7 @@ import pytest
 from kagura_kernel.cockpit.message_brain import Message
 from kagura_kernel.domain.errors import QuotaReached, SandboxUnavailable
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal import views
 from kagura_kernel.journal.claims import RENEW_SECONDS, Claims
 from kagura_kernel.journal.schema import claims
 from kagura_kernel.runs.request import RunRequest
@@ -203,8 +204,8 @@ def test_what_began_yesterday_counts_only_while_it_goes_on(spending, project):
 def test_children_spend_of_the_same_day(spending, project):
     cockpit = spending([lambda _: Ask("delegate", {"task": "part"}), "Done."], 0.03)
     outcome = cockpit.launch(RunRequest("do it", project=project, net=("none",))).result(60)
-    assert sum(row.usd or 0 for row in cockpit.costs()) == pytest.approx(0.03)
-    assert (outcome.error_code, len(cockpit.costs()) > 1) == ("ERR_QUOTA", True)
+    assert sum(row.usd or 0 for row in views.costs(cockpit.journal)) == pytest.approx(0.03)
+    assert (outcome.error_code, len(views.costs(cockpit.journal)) > 1) == ("ERR_QUOTA", True)
 
 
 def test_a_model_without_a_price_keeps_no_day(tmp_path, project):

@@ -10,6 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.grammar import InputRequest
 from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter.cell import from_cell, help_text, parse_cell, parse_options, wants_help
 from kagura_kernel.jupyter.dialect import ENTRY, rewrite
 from kagura_kernel.jupyter.magics import Magics, register, unregister
@@ -105,7 +106,7 @@ def test_ipython_without_a_terminal_has_nobody_to_ask(monkeypatch):
 
 def test_an_agent_cell_becomes_an_intent():
     line = "--brain b --model m --budget 2 --max-turns 3 --replay c.jsonl --session s --write none --timeout 5 --idle 2"
-    intent = from_cell(parse_cell("kagura", line, "\n Do it. \n"), Surface.NOTEBOOK)
+    intent = from_cell(parse_cell("kagura", line, "\n Do it. \n"), Surface.NOTEBOOK, None, room=0)
     assert intent == RunRequest(
         task="Do it.",
         brain="b",
@@ -118,12 +119,15 @@ def test_an_agent_cell_becomes_an_intent():
         command_timeout=5.0,
         idle_timeout=2.0,
         origin="notebook",
+        place=CellPlace(),
     )
 
 
 def test_a_sandbox_cell_becomes_an_intent_with_its_code_untouched():
-    intent = from_cell(parse_cell("sandbox", "bash --new", " ls \n"), Surface.HEADLESS)
-    assert intent == RunRequest(task=" ls \n", language="bash", new_session=True, headless=True, origin="notebook")
+    intent = from_cell(parse_cell("sandbox", "bash --new", " ls \n"), Surface.HEADLESS, None, room=0)
+    assert intent == RunRequest(
+        task=" ls \n", language="bash", new_session=True, headless=True, origin="notebook", place=CellPlace()
+    )
 
 
 @pytest.mark.parametrize("magic", ["kagura", "sandbox"])

@@ -262,7 +262,7 @@ async def test_a_brain_that_is_lost_or_refused_is_asked_about_too(stage, error, 
 
 
 async def test_where_the_policy_answers_silence_leaves_the_scan(stage):
-    run = await stage.silent(stage.run(FakeAuditor(Hang()), PolicyApprover(stage.clock, "nobody is there")))
+    run = await stage.silent(stage.run(FakeAuditor(Hang()), PolicyApprover(stage.clock)))
     assert run.audit is not None
     assert run.audit.static_only
 

@@ -280,7 +280,7 @@ async def test_only_so_many_of_a_kind_wait_at_once(journal_of_asking):
 
 
 async def test_a_policy_is_not_worn_down_and_what_was_earned_is_not_asked(journal_of_asking):
-    asks = approver(journal_of_asking, PolicyApprover(FakeClock(), "nobody is here"))
+    asks = approver(journal_of_asking, PolicyApprover(FakeClock()))
     assert {(await asks.approve(request(number))).by for number in range(9)} == {"policy"}
     person = ScriptedApprover(NO, NO, NO, YES)
     asks = approver(journal_of_asking, person, "run-2", answered=lambda one: one.id == "app-4")

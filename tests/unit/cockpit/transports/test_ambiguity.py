@@ -13,6 +13,7 @@ from kagura_kernel.cockpit.transports.conversations import Conversations
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import BrainLost
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal import views
 from kagura_kernel.runs.message_run import parse_intent
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import PER_ROUND, Ask, FakeBrain, Listen, Step
@@ -118,7 +119,7 @@ async def test_an_answer_in_prose_answers_the_one_question_and_its_cost_is_shown
     [turn] = talk.brain.asked
     assert (list(turn.tools), turn.max_turns, turn.model) == ([], 1, "small")
     assert "Which side?" in turn.task
-    [cost] = [row for row in talk.cockpit.costs() if row.usd == 0.0004]
+    [cost] = [row for row in views.costs(talk.cockpit.journal) if row.usd == 0.0004]
     row = next(row for row in talk.cockpit.runs() if row.run_id == cost.run_id)
     assert (row.flavour, row.status, row.user) == ("classification", "done", "fake:ann")
 

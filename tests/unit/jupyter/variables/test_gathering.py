@@ -14,13 +14,13 @@ from kagura_kernel.runs.box_runner.wire import CannotCross
 ROOM = 2**20
 
 
-def gather(namespace, *requests, outputs=(), language="python", project=None):
+def gather(namespace, *requests, outputs=(), language="python"):
     options = SimpleNamespace(
         expressions=tuple(InputRequest(name, expression) for name, expression in requests),
         outputs=outputs,
         language=language,
     )
-    return inputs_of(SimpleNamespace(user_ns=namespace), options, room=ROOM, project=project)
+    return inputs_of(SimpleNamespace(user_ns=namespace), options, ROOM)
 
 
 def test_variables_and_expressions_are_packed_in_their_order():
@@ -53,7 +53,7 @@ def test_only_names_of_the_person_are_proposed():
     options = SimpleNamespace(expressions=(InputRequest("nope", ""),), outputs=(), language="python")
     shell = SimpleNamespace(user_ns={"open": open, "_nope": 1}, user_ns_hidden={"open": open})
     with pytest.raises(VariableMissing, match="Assign it in a cell before this one"):
-        inputs_of(shell, options, room=ROOM)
+        inputs_of(shell, options, ROOM)
 
 
 def test_sizes_count_together_and_the_limit_is_named():
