@@ -204,30 +204,22 @@ _WAYS = (
 )
 
 
-def choose(
-    name: str, brains: Mapping[str, BrainProvider], *, replay: BrainProvider | None = None
-) -> tuple[BrainProvider, str]:
+def choose(name: str, brains: Mapping[str, BrainProvider]) -> tuple[BrainProvider, str]:
     """The brain for a run, and half a sentence that says why it is this one.
 
     Args:
         name: What was asked for: a name in `brains`, `replay`, or `auto` (also when empty).
         brains: What there is, the preferred first.
-        replay: The player, when a cassette was given.
 
     Raises:
         UnknownName: there is no such brain.
-        UsageError: a cassette and another brain were asked for, or `replay` without a cassette.
+        UsageError: `replay` was asked for, which is made of a cassette.
         BrainNotConfigured: it cannot sign in, or with `auto` none can; the text says how to get one.
     """
     asked = name or AUTO
     known = [AUTO, *brains, REPLAY]
     if asked not in known:
         raise UnknownName("brain", asked, known)
-    if replay is not None:
-        if asked not in (AUTO, REPLAY):
-            message = f"`--replay` plays a recorded run and `--brain {asked}` thinks anew. Use one of them."
-            raise UsageError(message)
-        return replay, "a cassette was given"
     if asked == REPLAY:
         message = "The replay brain plays a recorded run: say which with `--replay FILE`."
         raise UsageError(message)

@@ -24,14 +24,12 @@ from kagura_kernel.jupyter.terminal import forget_typed, meant, no_answer, promp
 from kagura_kernel.kit.redaction.redactor import redactor_in
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import clock_face, seconds, whole_cost
-from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import verdict_words
 from kagura_kernel.views.body import is_whole, item_text, telling_argument
-from kagura_kernel.views.card import crossings_text
+from kagura_kernel.views.card import given_text
 from kagura_kernel.views.changes import changes_text
 from kagura_kernel.views.commits import commits_text
-from kagura_kernel.views.head import box_line, box_notes, granted_blocks, head_line, images_blocks
-from kagura_kernel.views.kit import kit_text
+from kagura_kernel.views.head import box_line, box_notes, head_line
 from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.status import status_words
@@ -95,8 +93,7 @@ class TerminalProgress:
         self._stop_live()
         self._announce(view)
         self._print_whole([item for item in view.items if not _is_answer(item, view)], whole=False)
-        given = lines_of((*granted_blocks(view, here=False), *images_blocks(view)))
-        for line in [*given, *kit_text(view.kit), *crossings_text(view)]:
+        for line in given_text(view):
             self._say(line, "dim")
         self._say(end_line(view), "bold")
         if view.branches:

@@ -424,21 +424,30 @@ def _show(step: PluginStep, surface: TextSurface) -> bool:
     return True
 
 
+NO_ANSWER = "That is none of the answers."
+
+
+def option_of(typed: str, options: Sequence[str]) -> str:
+    """The only one of these options that begins so; empty where none does, or several do."""
+    said = typed.strip().casefold()
+    chosen = [option for option in options if said and option.casefold().startswith(said)]
+    return chosen[0] if len(chosen) == 1 else ""
+
+
 def _go_on(silent: AuditorSilent, surface: TextSurface) -> None:
     """Ask what to do about an auditor that does not answer; without an answer the deadline decides."""
     surface.say(silent.text)
     shown = ", ".join(f"({option[:1].lower()}){option[1:]}" for option in silent.options)
     while True:
         try:
-            typed = surface.ask(f"{shown}: ").strip().casefold()
+            chosen = option_of(surface.ask(f"{shown}: "), silent.options)
         except EOFError:
             return
-        chosen = [option for option in silent.options if typed and option.casefold().startswith(typed)]
-        if len(chosen) == 1:
+        if chosen:
             break
-        surface.say("That is none of the answers.")
+        surface.say(NO_ANSWER)
     try:
-        silent.answer(chosen[0], surface.by, surface.via)
+        silent.answer(chosen, surface.by, surface.via)
     except ApprovalError as error:
         surface.say(error.message)
 
@@ -497,7 +506,7 @@ def _choice(question: PluginQuestion, surface: TextSurface) -> str:
         return ENABLE
     prompt = f"Enable {question.row.name}? (e)nable for this session, (a)pprove for later sessions too, (r)eject [r]: "
     while (choice := _WORDS.get(surface.ask(prompt).strip().casefold())) is None:
-        surface.say("That is none of the answers.")
+        surface.say(NO_ANSWER)
     return choice
 
 

@@ -26,7 +26,7 @@ from kagura_kernel.jupyter.follow import TICK_SECONDS, interruptible, see_off
 from kagura_kernel.jupyter.live_run import WIDGET_SECONDS, Display
 from kagura_kernel.jupyter.slots import Slot, press, write_once
 from kagura_kernel.jupyter.surface import Surface, person
-from kagura_kernel.jupyter.terminal import ConsoleLines, forget_typed, ring
+from kagura_kernel.jupyter.terminal import ELSEWHERE, ConsoleLines, forget_typed, ring
 from kagura_kernel.plugins.configuration import Question
 from kagura_kernel.plugins.manager import PluginRow
 from kagura_kernel.views.audit import AuditView, FormField, PluginForm, Subject
@@ -34,7 +34,6 @@ from kagura_kernel.views.audit_card import LABEL, audit_bundle, audit_parts, car
 from kagura_kernel.views.parts import Ask
 
 VIA = "cell"
-ELSEWHERE = "Answered elsewhere, or too late. Press Enter to go on."
 
 _LAST_WORDS_SECONDS = 5.0
 
@@ -147,13 +146,12 @@ class TextAudit:
         handle = self._talk.handle
         if handle is None:
             return
-        said = line.strip().casefold()
-        chosen = [option for option in ask.request.options if said and option.casefold().startswith(said)]
-        if len(chosen) != 1:
-            self._say("That is none of the answers.")
+        chosen = plugin_talk.option_of(line, ask.request.options)
+        if not chosen:
+            self._say(plugin_talk.NO_ANSWER)
             self._put.discard(ask.key)
             return
-        content = {"act": "answer", "id": ask.request.approval_id, "answer": chosen[0]}
+        content = {"act": "answer", "id": ask.request.approval_id, "answer": chosen}
         press(self._cockpit, handle.run_id, content, lambda text, _about: self._say(text))
 
     def _prompt(self, text: str) -> None:

@@ -14,14 +14,12 @@ from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.slots import press
 from kagura_kernel.patterns.plans import read_answer
 from kagura_kernel.render.figures import counted
-from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import chooses, keys, verdict_words, without_answer
 from kagura_kernel.views.body import is_whole, item_text
-from kagura_kernel.views.card import crossings_text
+from kagura_kernel.views.card import given_text
 from kagura_kernel.views.changes import changes_text
 from kagura_kernel.views.commits import commits_text
-from kagura_kernel.views.head import box_line, box_notes, granted_blocks, head_line, images_blocks
-from kagura_kernel.views.kit import kit_text
+from kagura_kernel.views.head import box_line, box_notes, head_line
 from kagura_kernel.views.parts import Ask, Item, Printout
 from kagura_kernel.views.run import RunView
 
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.cockpit.memory import MemoryDesk
 
+
+ELSEWHERE = "Answered elsewhere, or too late. Press Enter to go on."
 
 _YES = {"y", "yes", "a", "allow"}
 _NO = {"", "n", "no", "d", "deny"}
@@ -78,8 +78,7 @@ class TerminalDisplay:
         for item in view.items:
             if item.key not in self._printed:
                 self._say(self._words(item))
-        given = lines_of((*granted_blocks(view, here=False), *images_blocks(view)))
-        for line in [*given, *kit_text(view.kit), *crossings_text(view)]:
+        for line in given_text(view):
             self._say(line)
         self._say(head_line(view))
         if view.branches:
@@ -263,7 +262,7 @@ class ConsoleDisplay(TerminalDisplay):
 
     def _hush(self) -> None:
         # The console still waits for its line; what is typed there is dropped.
-        self._say("Answered elsewhere, or too late. Press Enter to go on.")
+        self._say(ELSEWHERE)
 
     def _prompt(self, text: str) -> None:
         self._lines.ask(text)

@@ -16,8 +16,8 @@ from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import many_block
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
 from kagura_kernel.views.changes import changes_blocks
-from kagura_kernel.views.head import head_blocks, sign_blocks
-from kagura_kernel.views.kit import kit_blocks
+from kagura_kernel.views.head import granted_blocks, head_blocks, images_blocks, sign_blocks
+from kagura_kernel.views.kit import kit_blocks, kit_text
 from kagura_kernel.views.learned import learned_blocks
 from kagura_kernel.views.leases import leases_blocks
 from kagura_kernel.views.messages import say_blocks
@@ -66,6 +66,12 @@ def run_text(view: RunView) -> str:
 def crossings_text(view: RunView) -> list[str]:
     """What crossed the wall: connections and leases, a line each."""
     return lines_of([*network_blocks(view.network, steady=True), *leases(view, live=False)])
+
+
+def given_text(view: RunView) -> list[str]:
+    """What it was given, what it had along, and what crossed the wall, as a terminal says it of a run that is over."""
+    given = lines_of((*granted_blocks(view, here=False), *images_blocks(view)))
+    return [*given, *kit_text(view.kit), *crossings_text(view)]
 
 
 def notebook(view: RunView, *, live: bool) -> Blocks:  # noqa: ARG001 - a section's shape

@@ -6,7 +6,7 @@ from kagura_kernel.brain.pydantic_ai import PydanticAIBrain
 from kagura_kernel.domain.errors import BrainNotConfigured, UnknownName, UsageError
 from kagura_kernel.testing.brain import FakeBrain
 
-READY, UNREADY, PLAYER = FakeBrain(name="b"), FakeBrain(name="a", ready=False), FakeBrain(name="replay")
+READY, UNREADY = FakeBrain(name="b"), FakeBrain(name="a", ready=False)
 
 
 @pytest.mark.parametrize("name", ["auto", ""])
@@ -25,16 +25,6 @@ def test_a_brain_asked_for_by_name_is_taken():
 def test_a_brain_asked_for_by_name_that_is_not_ready_is_no_reason_to_take_another():
     with pytest.raises(BrainNotConfigured, match="without a sign-in"):
         choose("a", {"a": UNREADY, "b": READY})
-
-
-@pytest.mark.parametrize("name", ["auto", "", "replay"])
-def test_a_cassette_that_was_given_is_played(name):
-    assert choose(name, {"a": UNREADY}, replay=PLAYER) == (PLAYER, "a cassette was given")
-
-
-def test_a_cassette_and_a_brain_are_one_too_many():
-    with pytest.raises(UsageError, match="one of them"):
-        choose("b", {"b": READY}, replay=PLAYER)
 
 
 def test_replay_without_a_cassette_says_what_is_missing():
