@@ -58,8 +58,6 @@ class TrustRecord:
     failure: Failure | None = None  # What set it back last; None while nothing has
     proposed_at: datetime | None = None  # Since when a proposal stands; None where none does
     asked_at: datetime | None = None  # When it was last proposed or refused, no earlier than this
-    # When a person last said no, likewise; None where nobody has, or it was set back since
-    refused_at: datetime | None = None
     granted_at: datetime | None = None  # Since when it has graduated; None while it has not
     granted_by: str = ""  # Who allowed that
     # Whether it was graduated, or proposed, when it was last set back, or was taken back by a person
@@ -120,7 +118,7 @@ class TrustFold:
             case "granted" if standing.proposed_at is not None and event.signal == "human":
                 after = replace(standing, proposed_at=None, granted_at=event.at, granted_by=event.by, demoted=False)
             case "refused" if standing.proposed_at is not None:
-                after = replace(standing, proposed_at=None, asked_at=latest, refused_at=latest)
+                after = replace(standing, proposed_at=None, asked_at=latest)
             case "applied":
                 after = replace(standing, applied=standing.applied + 1)
             case _:
