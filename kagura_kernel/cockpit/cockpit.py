@@ -91,6 +91,7 @@ class CockpitParts:
     price: Price  # What tokens cost
     home: Path  # Our data directory
     membrane: MembraneParts  # What the membranes of runs are made of
+    redactor: Redactor  # Takes secrets out of what runs show, store and tell
     kits: KitDesk  # What a person asks about agents and kits
     make_children: Callable[[Cockpit], Children]  # Makes what runs children, of a cockpit
     # Gives back credentials that no run holds any more; None where there is nothing to give back to
@@ -102,7 +103,6 @@ class CockpitParts:
     shared: bool = False  # Whether others share this machine, so that back-ends with weak walls are refused
     make_plugins: Callable[[], PluginManager] | None = None  # Makes what knows the plugins, when they are first needed
     kit_parts: KitParts | None = None  # What runs stage kits with; None where agents have none
-    redactor: Redactor | None = None  # Takes secrets out of what runs show, store and tell; None leaves them in
     # Opens the memory, or gives the one that is open; None where there is none
     memory: Callable[[], MemoryStore] | None = None
     close_memory: Callable[[], None] = _nothing
@@ -245,8 +245,8 @@ class Cockpit:
             self._children,
             self.launch,
             parts.clock,
-            parts.memory,
             parts.redactor,
+            parts.memory,
         )
         return Session(self._session_named(name), made)
 
@@ -394,8 +394,7 @@ class Cockpit:
 
     def _redacted(self, text: str) -> str:
         """A person's words as they are stored."""
-        redactor = self._parts.redactor
-        return text if redactor is None else redactor.redact(text).text
+        return self._parts.redactor.redact(text).text
 
     def pending(self) -> list[ApprovalRequest]:
         """Approvals that wait, of every process on this journal, oldest first."""

@@ -216,8 +216,8 @@ class MemoryServices:
     journal: Callable[[], Journal]  # Gives the journal; asked for as soon as something is changed
     clock: Clock  # The time
     home: Path  # Our data directory: contents of changed files lie there
+    redactor: Redactor  # Takes secrets out of what is kept
     session: Callable[[], str] = str  # The session in which things are changed; empty for none
-    redactor: Redactor | None = None  # Takes secrets out of what is kept; None leaves them in
 
 
 class MemoryDesk:
@@ -271,9 +271,7 @@ class MemoryDesk:
         Raises:
             RedactionUnavailable: secrets cannot be looked for.
         """
-        lines = list(plan_lessons(self.store, arguments))
-        redactor = self._around.redactor
-        return lines if redactor is None else [redactor.redact(line).text for line in lines]
+        return [self._around.redactor.redact(line).text for line in plan_lessons(self.store, arguments)]
 
     def counts(self) -> MemoryCounts:
         """How much is remembered."""
@@ -360,8 +358,6 @@ class MemoryDesk:
 
     def _clean(self, draft: Draft) -> Draft:
         redactor = self._around.redactor
-        if redactor is None:
-            return draft
         return replace(
             draft,
             text=redactor.redact(draft.text).text,

@@ -472,23 +472,21 @@ def _brain_name(request: RunRequest, wanted: str, settings: Settings) -> str:
     return SEALED
 
 
-def check_name(what: str, name: str, redactor: Redactor | None) -> None:
+def check_name(what: str, name: str, redactor: Redactor) -> None:
     """Refuse a name that is a secret: names are kept, and shown, as they are.
-
-    Without a redactor no secret is looked for.
 
     Raises:
         UsageError: it is one.
         RedactionUnavailable: secrets cannot be looked for.
     """
-    if redactor is not None and without_secret(name, lambda text: redactor.redact(text).text) != name:
+    if without_secret(name, lambda text: redactor.redact(text).text) != name:
         raise UsageError(
             f"{what} looks like a secret, and names are kept in the journal as they are: use another name. What is "
             "secret is lent to a run with `--grant`. If it was a live one, replace it where it was issued."
         )
 
 
-def session_name(name: str, redactor: Redactor | None) -> str:
+def session_name(name: str, redactor: Redactor) -> str:
     """A session's name, checked.
 
     Raises:

@@ -51,8 +51,8 @@ class SessionParts:
     children: Children  # Runs what is dispatched
     launch: Callable[[RunRequest], RunHandle]  # Sets a run of the session going
     clock: Clock  # The time
-    memory: Callable[[], MemoryStore] | None = None  # Opens what is remembered; None where there is no memory
-    redactor: Redactor | None = None  # Takes secrets out of what is kept
+    redactor: Redactor  # Takes secrets out of what is kept
+    memory: Callable[[], MemoryStore] | None  # Opens what is remembered; None where there is no memory
 
 
 class Dispatched:
@@ -249,7 +249,7 @@ class Session:
             raise UsageError("There is no memory here to hand a context over in: write what matters into the tasks.")
         now = parts.clock.now()
         draft = Draft(
-            text=context if parts.redactor is None else parts.redactor.redact(context).text,
+            text=parts.redactor.redact(context).text,
             source=Source(Author.HUMAN, login_name()),
             type=HANDOFF,
             scope=f"session:{self.name}",

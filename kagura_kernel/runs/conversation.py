@@ -322,17 +322,13 @@ def _learned(context: RunContext) -> tuple[str, ...]:
 
 
 async def _open_toolsets(context: RunContext, taken: Sequence[str], show: ShowImage | None) -> OpenToolsets:
-    agent, redactor = context.kit.order, context.parts.redactor
+    agent = context.kit.order
     if agent is None or not agent.toolsets or not context.boxed:
         return OpenToolsets()
-    redact = redactor.fields if redactor is not None else _as_it_is
+    redact = context.parts.redactor.fields
     return await open_toolsets(
         context, agent.toolsets, context.kit.hosts.installs, taken=taken, redact=redact, show=show
     )
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 def _leases(context: RunContext) -> CommandLeases:

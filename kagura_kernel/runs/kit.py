@@ -101,15 +101,15 @@ async def open_kit(order: RunOrder, parts: RunParts, record: RecordFact) -> Open
         RedactionUnavailable: secrets cannot be looked for.
         ToolHostsUnresolved: the settings want all hosts known, and they are not.
     """
-    agent, kits, redactor = order.agent, parts.kits, parts.redactor
+    agent, kits = order.agent, parts.kits
     if agent is None:
         return OpenKit()
-    if kits is None or redactor is None:
+    if kits is None:
         return OpenKit(agent, system_prompt=agent.agent.definition.system_prompt)
     began = parts.clock.monotonic()
     finding = asyncio.create_task(_find_hosts(order, agent, kits), name=f"tool hosts of {order.run_id}")
     try:
-        opened = await _held(asyncio.to_thread(_build, order, agent, kits, redactor), OpenKit.close)
+        opened = await _held(asyncio.to_thread(_build, order, agent, kits, parts.redactor), OpenKit.close)
     except BaseException:
         finding.cancel()
         await asyncio.wait({finding})

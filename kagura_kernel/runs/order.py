@@ -157,13 +157,12 @@ class RunParts:
     spill_root: Path  # Directory below which each run keeps the full text of long outputs
     price: Price  # What tokens cost
     membrane: MembraneParts  # What its membrane is made of
+    redactor: Redactor  # Takes secrets out of whatever is shown, stored or told to a brain
     kept: KeptBoxes | None = None  # Boxes that were left in place; None where none can be
     powers: SessionPowers = field(default_factory=SessionPowers)  # What a person has allowed for its whole session
     plugins: PluginAccess | None = None  # The plugins of sessions; None where there are none
     call_limits: CallLimits = field(default_factory=CallLimits)  # On what its box asks of them
     kits: KitParts | None = None  # What kits are staged with; None where agents have none
-    # Takes secrets out of whatever is shown, stored or told to a brain; None leaves them in
-    redactor: Redactor | None = None
     # Opens what is remembered, or gives what is open already; blocks. None where there is no memory.
     memory: Callable[[], MemoryStore] | None = None
     children: Children | None = None  # Runs what is handed on; None where nothing can be

@@ -144,7 +144,7 @@ class QuestionParts:
     journal: Journal  # Where every fact goes
     clock: Clock  # The time
     price: Price  # What tokens cost
-    redactor: Redactor | None = None  # Finds secrets in what is told of it; None takes none out
+    redactor: Redactor  # Finds secrets in what is told of it
     day: DayBudget | None = None  # What limits all runs of its person; None where nothing does
 
 

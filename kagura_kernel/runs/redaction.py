@@ -48,11 +48,11 @@ class Redacting:
     """One run's redaction; on its loop.
 
     Args:
-        redactor: Finds what looks like a secret; None takes none of that out.
+        redactor: Finds what looks like a secret.
         held: Keys that this process holds, which are hidden by their value; only ever more of them.
     """
 
-    def __init__(self, redactor: Redactor | None, held: Callable[[], Sequence[Secret]] = standing_secrets) -> None:
+    def __init__(self, redactor: Redactor, held: Callable[[], Sequence[Secret]] = standing_secrets) -> None:
         self._redactor = redactor
         self._held = Scrubber(held)
         self._spoken: dict[type[Event], _Spoken] = {}
@@ -60,14 +60,11 @@ class Redacting:
     @property
     def filter(self) -> OutputFilter | None:
         """What each stream of a command goes through before it is heard, kept or spilled."""
-        if self._idle:
-            return None
-        return one_after_another(self._held.filter, self._redactor.byte_filter if self._redactor is not None else None)
+        return one_after_another(self._held.filter, self._redactor.byte_filter)
 
     def warm(self) -> None:
         """Begin to prepare, in a thread; returns at once."""
-        if self._redactor is not None:
-            self._redactor.warm()
+        self._redactor.warm()
 
     async def ready(self) -> None:
         """Wait, beside the loop, until secrets can be looked for.
@@ -75,12 +72,12 @@ class Redacting:
         Raises:
             RedactionUnavailable: they cannot, so nothing may be shown.
         """
-        if self._redactor is not None and not self._redactor.ready:
+        if not self._redactor.ready:
             await asyncio.to_thread(self._redactor.wait)
 
     async def ready_for(self, *texts: str) -> None:
         """As `ready`, where one of these texts could hold a secret; one that cannot be looked through is withheld."""
-        if self._redactor is None or self._redactor.ready:
+        if self._redactor.ready:
             return
         if not all(plainly_harmless(text.encode("utf-8", "surrogatepass")) for text in texts):
             with contextlib.suppress(RedactionUnavailable):
@@ -88,17 +85,14 @@ class Redacting:
 
     def text(self, text: str) -> str:
         """A whole text without its secrets."""
-        text = self._held.scrub(text)
-        if self._redactor is None or not text:
-            return text
         try:
-            return self._redactor.redact(text).text
+            return self._redactor.redact(self._held.scrub(text)).text
         except RedactionUnavailable:
             return WITHHELD
 
     async def words(self, text: str) -> str:
         """A whole text without its secrets, a long one beside the loop."""
-        if self._redactor is None or (len(text) < LONG and self._redactor.ready):
+        if len(text) < LONG and self._redactor.ready:
             return self.text(text)
         return await asyncio.to_thread(self.text, text)
 
@@ -107,8 +101,6 @@ class Redacting:
 
         In mappings every text counts, keys too. In rows (dataclasses, models) exact fields stay.
         """
-        if self._idle:
-            return value
         shown = value
         match value:
             case str():
@@ -130,8 +122,6 @@ class Redacting:
 
     def event(self, kind: type[Event], fields: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of one event without secrets. Of a text that is streamed, what may be seen of it by now."""
-        if self._idle:
-            return dict(fields)
         if self._held.for_text():
             fields = {name: scrub_fields(self._held, value) for name, value in fields.items()}
         if kind is TextStreamed or (kind is BrainSigned and fields.get("what") == "thinking"):
@@ -155,36 +145,29 @@ class Redacting:
         scrubbed = scrub_fields(self._held, value)
         value = value if scrubbed == value else scrubbed
         try:
-            return self._redactor.fields(value) if self._redactor is not None else value
+            return self._redactor.fields(value)
         except RedactionUnavailable:
             return {WITHHELD: ""}
 
     def _spoken_on(self, kind: type[Event], piece: str) -> str:
         if kind not in self._spoken:
-            redacted = self._redactor.stream() if self._redactor is not None else None
-            self._spoken[kind] = _Spoken(self._held.stream(), redacted)
+            self._spoken[kind] = _Spoken(self._held.stream(), self._redactor.stream())
         try:
             return self._spoken[kind].feed(piece)
         except RedactionUnavailable:
             return ""
 
-    @property
-    def _idle(self) -> bool:
-        """Whether there is nothing to look for."""
-        return self._redactor is None and not self._held.for_text()
-
 
 class _Spoken:
     """One text that is streamed."""
 
-    def __init__(self, held: ScrubbedStream, redacted: RedactedStream | None) -> None:
+    def __init__(self, held: ScrubbedStream, redacted: RedactedStream) -> None:
         self._held = held
         self._redacted = redacted
 
     def feed(self, piece: str) -> str:
         """What may be seen after this piece; raises `RedactionUnavailable`."""
-        piece = self._held.feed(piece)
-        return piece if self._redacted is None else self._redacted.feed(piece)
+        return self._redacted.feed(self._held.feed(piece))
 
 
 @cache

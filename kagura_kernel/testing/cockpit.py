@@ -42,6 +42,7 @@ from kagura_kernel.runs.prices import price
 from kagura_kernel.runtime.host_box import HostBackend
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.selection import LaunchedBox
+from kagura_kernel.testing.redaction import BlindRedactor
 
 
 def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
@@ -71,7 +72,7 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
         registry: Credential providers.
         resolver: Makes what turns names into addresses.
         start_jail: Makes the jails of plugins; None leaves plugins out.
-        redactor: Takes secrets out; None leaves them in, and stages no kits.
+        redactor: Takes secrets out; None finds none, and stages no kits.
         memory: What is remembered; None leaves that out.
         prices: What tokens cost.
         sweeps: Whether it gives back what processes that are gone have left.
@@ -96,7 +97,7 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
             membrane=_membrane(ledger, providers, settings, resolver),
             kits=kits,
             kit_parts=None if redactor is None else kit_parts(kits),
-            redactor=redactor,
+            redactor=redactor or BlindRedactor(),
             memory=None if memory is None else lambda: memory,
             sweep=make_sweep(ledger, lambda: providers, choices.owner, clock, owners.alive) if sweeps else None,
             make_children=children.of,

@@ -17,6 +17,7 @@ from kagura_kernel.runs.audit_run import AuditOrder, AuditRun
 from kagura_kernel.runs.prices import price
 from kagura_kernel.runs.question_run import QuestionParts
 from kagura_kernel.testing.approver import ScriptedApprover
+from kagura_kernel.testing.redaction import BlindRedactor
 from tests.support.auditor import report
 from tests.support.model_script import Request, message_text, offered_tools, says
 from tests.support.model_server import ModelServer
@@ -45,7 +46,7 @@ async def audited(journal: Journal, server: ModelServer, home: Path) -> tuple[Au
     found, scan = sample_plugin()
     brain = ClaudeBrain({"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}, home)
     order = AuditOrder("run-1", "ses-1", found, scan, brain=brain, brain_reason="a key", by="ada", headless=True)
-    run = AuditRun(order, QuestionParts(journal, SystemClock(), price), ScriptedApprover(Verdict.DENY))
+    run = AuditRun(order, QuestionParts(journal, SystemClock(), price, BlindRedactor()), ScriptedApprover(Verdict.DENY))
     return run, [event async for event in run.events()]
 
 

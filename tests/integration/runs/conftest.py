@@ -29,6 +29,7 @@ from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.selection import LaunchedBox
 from kagura_kernel.testing.approver import ScriptedApprover
+from kagura_kernel.testing.redaction import BlindRedactor
 from tests.support.plugins import FakePlugins
 
 HERE = Path(__file__).parent
@@ -92,7 +93,7 @@ class Runs:
             memory=None if memory is None else lambda: memory,
             push_cost=push_cost,
             push_task=push_task,
-            redactor=redactor,
+            redactor=redactor or BlindRedactor(),
             **({} if limits is None else {"call_limits": limits}),
         )
         asked = {name: more.pop(name) for name in ("inputs", "outputs", "changes", "started_by") if name in more}

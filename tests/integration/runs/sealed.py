@@ -29,6 +29,7 @@ from kagura_kernel.runs.sealed_run import sealed_needs, with_program
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.selection import LaunchedBox
 from kagura_kernel.testing.approver import ScriptedApprover
+from kagura_kernel.testing.redaction import BlindRedactor
 from tests.support.model_server import ModelServer
 
 KEY = "sk-test-4f1d8c77b2e94c0a-never-real"
@@ -105,6 +106,7 @@ class SealedRuns:
             spill_root=self._home / "outputs",
             price=more.pop("price", lambda *_: (None, "")),
             membrane=MembraneParts(LeaseLedger(self.journal), Registry, resolver=lambda: resolve),
+            redactor=BlindRedactor(),
             plugins=more.pop("plugins", None),
         )
         asked = {name: more.pop(name) for name in ("inputs", "outputs", "changes", "started_by") if name in more}

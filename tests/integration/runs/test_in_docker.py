@@ -22,6 +22,7 @@ from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.variables import collect_outputs, make_exchange
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.brain import Ask, FakeBrain
+from kagura_kernel.testing.redaction import BlindRedactor
 from tests.integration.runs.conftest import Runs
 from tests.support.docker_images import BASE, PYTHON
 from tests.support.plugins import FakePlugin, FakePlugins
@@ -117,7 +118,7 @@ async def test_plain_values_and_results_cross_without_any_package(stage, tmp_pat
     code = "class A:\n    def _repr_html_(self): return '<b>'\nresult = [n, None]\nA()"
     ended = await run(stage, exchange, code)
     assert (ended.exit_code, ended.stderr.text) == (0, "")
-    await Results(exchange, stage.recorder, stage.membrane.scrubber, Redacting(None)).collect("cell")
+    await Results(exchange, stage.recorder, stage.membrane.scrubber, Redacting(BlindRedactor())).collect("cell")
     assert (stage.recorder[-1].mime, stage.recorder[-1].data) == ("text/html", "<b>")
     [brought] = (await collect_outputs(stage, exchange)).outputs
     assert value_of(brought, tmp_path) == [3, None]
@@ -140,7 +141,7 @@ async def test_frames_and_figures_cross_where_the_image_has_the_packages(stage, 
     code = "import matplotlib.pyplot as plt\nplt.plot(df['n'])\nresult = df.assign(n=df['n'] * n)\nresult"
     ended = await run(stage, exchange, code)
     assert (ended.exit_code, ended.stderr.text) == (0, "")
-    await Results(exchange, stage.recorder, stage.membrane.scrubber, Redacting(None)).collect("cell")
+    await Results(exchange, stage.recorder, stage.membrane.scrubber, Redacting(BlindRedactor())).collect("cell")
     assert [row.mime for row in stage.recorder[-2:]] == ["text/html", "image/png"]
     [brought] = (await collect_outputs(stage, exchange)).outputs
     pd.testing.assert_frame_equal(value_of(brought, tmp_path), FRAME.assign(n=[3, 6]))

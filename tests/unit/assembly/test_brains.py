@@ -20,6 +20,7 @@ from kagura_kernel.domain.errors import BrainNotConfigured, ConfigurationError, 
 from kagura_kernel.domain.settings import Settings, parse_settings
 from kagura_kernel.membrane.credentials import secret
 from kagura_kernel.runs.redaction import Redacting
+from kagura_kernel.testing.redaction import BlindRedactor
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MILLION = Usage(1_000_000, 1_000_000)
@@ -90,11 +91,11 @@ async def test_every_run_hides_a_key_by_its_value_as_soon_as_this_process_holds_
     variables = {"WORK_KEY": "team-orchid-4417-blue", "ANTHROPIC_AUTH_TOKEN": "of-a-gateway-4417"}
     make_brains(variables, settings(told), tmp_path)
     held = "team-orchid-4417-blue, of-a-gateway-4417"
-    assert Redacting(None).text(f"{held}, of-the-file-4417") == "(hidden), (hidden), of-the-file-4417"
+    assert Redacting(BlindRedactor()).text(f"{held}, of-the-file-4417") == "(hidden), (hidden), of-the-file-4417"
     key = make_endpoints(variables, settings(told))["groq"].key
     assert key is not None
     assert await key.read() == "of-the-file-4417"
-    assert Redacting(None).text("it is of-the-file-4417") == "it is (hidden)"
+    assert Redacting(BlindRedactor()).text("it is of-the-file-4417") == "it is (hidden)"
 
 
 async def test_a_key_in_a_file_is_read_when_it_is_used_and_only_if_nobody_else_may_read_it(tmp_path):

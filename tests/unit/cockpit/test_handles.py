@@ -33,6 +33,7 @@ from kagura_kernel.runs.question_run import QuestionParts
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Hang
 from kagura_kernel.testing.patience import eventually
+from kagura_kernel.testing.redaction import BlindRedactor
 from tests.support.auditor import FakeAuditor, report
 from tests.support.sample_learned import SampleLearned
 from tests.support.sample_plugin import sample_plugin
@@ -94,7 +95,7 @@ async def test_an_audit_is_a_run_like_any_other_to_those_outside_the_engine(tmp_
     journal = Journal.open(tmp_path, clock=clock)
     found, scan = sample_plugin()
     order = AuditOrder("run-1", "ses-1", found, scan, brain=FakeAuditor(report()))
-    run = AuditRun(order, QuestionParts(journal, clock, price), ScriptedApprover())
+    run = AuditRun(order, QuestionParts(journal, clock, price, BlindRedactor()), ScriptedApprover())
     engine = Engine()
     handle = RunHandle(run, engine)
     heard: list[AnyEvent] = []
@@ -114,7 +115,7 @@ async def test_a_silent_audit_is_stopped_from_outside(tmp_path):
     found, scan = sample_plugin()
     brain = FakeAuditor(Hang())
     order = AuditOrder("run-1", "ses-1", found, scan, brain=brain)
-    run = AuditRun(order, QuestionParts(journal, clock, price), ScriptedApprover())
+    run = AuditRun(order, QuestionParts(journal, clock, price, BlindRedactor()), ScriptedApprover())
     engine = Engine()
     handle = RunHandle(run, engine)
     handle.start(lambda _handle: None)

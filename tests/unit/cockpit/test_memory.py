@@ -15,6 +15,7 @@ from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.memory import FakeMemory
+from kagura_kernel.testing.redaction import BlindRedactor
 from tests.support.redactors import shared_redactor
 
 ADA = {"by": "ada", "via": "command"}
@@ -35,7 +36,7 @@ def journal(tmp_path):
 @pytest.fixture
 def desk(memory, journal, tmp_path):
     around = MemoryServices(
-        lambda: memory, lambda: journal, FakeClock(), tmp_path / "home", lambda: "ses-1", shared_redactor()
+        lambda: memory, lambda: journal, FakeClock(), tmp_path / "home", shared_redactor(), lambda: "ses-1"
     )
     return MemoryDesk(around)
 
@@ -172,7 +173,7 @@ def test_what_is_exported_is_taken_in_by_another_memory(desk, memory, journal, t
     one, two = left(memory, "One.", tier=Tier.TRUSTED), left(memory, "Two.", tags=("b",))
     memory.create_edge(Edge(two, one, "supports"))
     other = FakeMemory()
-    around = MemoryServices(lambda: other, lambda: journal, FakeClock(), tmp_path, lambda: "ses-1")
+    around = MemoryServices(lambda: other, lambda: journal, FakeClock(), tmp_path, BlindRedactor())
     MemoryDesk(around).import_lines(desk.export_lines(), trusting=True, **ADA)
     assert {other.reference(id_).text: other.reference(id_).tier for id_ in (one, two)} == {
         "One.": Tier.TRUSTED,

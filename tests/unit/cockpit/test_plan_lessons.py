@@ -10,6 +10,7 @@ from kagura_kernel.domain.memory import FIXES, Author, Draft, Edge, Source
 from kagura_kernel.patterns.lessons import LONGEST, Failure, fix_draft, lesson_draft
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.memory import FakeMemory
+from kagura_kernel.testing.redaction import BlindRedactor
 from tests.support.redactors import shared_redactor
 
 SOURCE = Source(Author.ENGINE, run_id="run-1")
@@ -90,7 +91,7 @@ def test_a_memory_that_is_out_of_reach_keeps_nobody_from_answering():
     store = FakeMemory()
     ident = lesson(store)
     clock = FakeClock()
-    desk = MemoryDesk(MemoryServices(lambda: store, pytest.fail, clock, Path("/nowhere")))
+    desk = MemoryDesk(MemoryServices(lambda: store, pytest.fail, clock, Path("/nowhere"), BlindRedactor()))
     assert len(lessons_told(lambda: desk, {"lessons": [ident]})) == 5
     store.broken = "it is gone"
     [line] = lessons_told(lambda: desk, {"lessons": [ident]})
@@ -102,7 +103,7 @@ def test_secrets_in_a_lesson_are_not_told():
     store = FakeMemory()
     token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
     ident = lesson(store, Failure("command", f"`curl -H {token}` ended with 22"))
-    around = MemoryServices(lambda: store, pytest.fail, FakeClock(), Path("/nowhere"), redactor=shared_redactor())
+    around = MemoryServices(lambda: store, pytest.fail, FakeClock(), Path("/nowhere"), shared_redactor())
     told = "\n".join(MemoryDesk(around).plan_lessons({"lessons": [ident]}))
     assert "[REDACTED:" in told
     assert token not in told

@@ -20,6 +20,7 @@ from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.box import FakeBackend
+from kagura_kernel.testing.redaction import BlindRedactor
 
 SECRET = "tok-6f1d9c2b7a4e8d3f"
 
@@ -68,6 +69,7 @@ def boxless(tmp_path: Path) -> Callable[..., RunParts]:
             "spill_root": tmp_path / "outputs",
             "price": lambda *_: (None, ""),
             "membrane": MembraneParts(LeaseLedger(journal), Registry),
+            "redactor": BlindRedactor(),
         }
         return RunParts(**parts | changes)
 

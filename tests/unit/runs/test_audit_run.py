@@ -32,6 +32,7 @@ from kagura_kernel.runs.redaction import Redacting
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import PER_ROUND, Hang
 from kagura_kernel.testing.clock import FakeClock
+from kagura_kernel.testing.redaction import BlindRedactor
 from tests.support.auditor import FakeAuditor, report, write_audit_cassette
 from tests.support.redactors import shared_redactor
 from tests.support.sample_plugin import SAMPLE_SOURCE, sample_plugin
@@ -66,7 +67,7 @@ class Stage:
         found, scan = sample_plugin(source)
         fields = {"brain_reason": "the test says so", "by": "ada", "model": "", **more}
         order = AuditOrder("run-1", "ses-1", found, scan, brain=brain, **fields)  # type: ignore[arg-type]
-        parts = QuestionParts(self.journal, self.clock, lambda _usage, _model, _at: (0.002, "list 1"))
+        parts = QuestionParts(self.journal, self.clock, lambda _usage, _model, _at: (0.002, "list 1"), BlindRedactor())
         return AuditRun(order, parts, approver or ScriptedApprover())  # type: ignore[arg-type]
 
     async def listen(self, run: AuditRun) -> AuditRun:

@@ -24,6 +24,7 @@ from kagura_kernel.runs.redaction import Redacting
 from kagura_kernel.runs.variables import make_exchange
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.testing.box import FakeBackend
+from kagura_kernel.testing.redaction import BlindRedactor
 from tests.unit.runs.conftest import SECRET
 
 SHAPE = (
@@ -174,7 +175,7 @@ def exchange(stage):
 
 @pytest.fixture
 def results(stage, exchange):
-    return Results(exchange, stage.recorder, stage.membrane.scrubber, Redacting(None))
+    return Results(exchange, stage.recorder, stage.membrane.scrubber, Redacting(BlindRedactor()))
 
 
 async def put(exchange, **files):
@@ -199,7 +200,7 @@ async def test_an_image_is_shown_to_a_brain_as_well_or_it_is_told_why_not(stage,
             return image
         raise NoImageError("it is too much")
 
-    both = Results(exchange, stage.recorder, stage.membrane.scrubber, Redacting(None), show)
+    both = Results(exchange, stage.recorder, stage.membrane.scrubber, Redacting(BlindRedactor()), show)
     await put(exchange, a__shown=boxed("image/png", PNG + END, ""), b__shown=boxed("image/png", PNG + END + b"x"))
     await put(exchange, c__shown=boxed("image/png", PNG))
     words, images = await both.collect("c1")
@@ -298,6 +299,6 @@ async def test_a_python_program_of_a_box_shows_what_it_displays(stage):
     await stage.box.files.write(path, b"class A:\n    def _repr_markdown_(self): return '# hi'\nA()")
     result = await stage.box.run(Command(await exchange.python(path, "cell"), env=exchange.environment("cell")))
     assert (result.exit_code, result.stdout.text, result.stderr.text) == (0, "", "")
-    await Results(exchange, stage.recorder, stage.membrane.scrubber, Redacting(None)).collect("cell")
+    await Results(exchange, stage.recorder, stage.membrane.scrubber, Redacting(BlindRedactor())).collect("cell")
     [row] = stage.recorder.results
     assert (row.mime, row.data, row.text) == ("text/markdown", "# hi", "")

@@ -25,6 +25,7 @@ from kagura_kernel.runs.run_memory import RunMemory
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.memory import FakeMemory
+from kagura_kernel.testing.redaction import BlindRedactor
 
 DONE = Ending("done", "Done.")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,7 +53,7 @@ class Rig:
             return self.events[-1]
 
         parts = self._parts(self.journal, memory=(lambda: self.store) if memory else None)
-        remembered = RunMemory(order, parts, record, Redacting(None), FakeClock())
+        remembered = RunMemory(order, parts, record, Redacting(BlindRedactor()), FakeClock())
         await remembered.open()
         learning = Learning(order, remembered, record, lambda text: text.replace("hunter2", "[REDACTED]"))
         return SimpleNamespace(learning=learning, memory=remembered, leave=learning.leave)

@@ -25,6 +25,7 @@ from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import FakeBrain
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.memory import FakeMemory
+from kagura_kernel.testing.redaction import BlindRedactor
 
 TASK = "Deploy the billing service to staging"
 ASKED = PlanTerms(asked=True)
@@ -82,7 +83,7 @@ class Rig:
             self.events.append(recorder.record(kind, **fields))
             return self.events[-1]
 
-        remembered = RunMemory(order, parts, record, Redacting(None), self.clock)
+        remembered = RunMemory(order, parts, record, Redacting(BlindRedactor()), self.clock)
         await remembered.open()
         self.memory = remembered
         self.store.broken = breaks

@@ -43,6 +43,7 @@ from kagura_kernel.runs.redaction import WITHHELD, Redacting, exact_fields
 from kagura_kernel.runtime.router import Asker, use_approver
 from kagura_kernel.testing import false_home
 from kagura_kernel.testing.approver import ScriptedApprover
+from kagura_kernel.testing.redaction import BlindRedactor
 from tests.support.redactors import shared_redactor
 
 EVENT_TYPES: tuple[type[Event], ...] = typing.get_args(typing.get_args(AnyEvent)[0])
@@ -206,11 +207,12 @@ async def test_where_secrets_cannot_be_looked_for_nothing_is_shown(redacting):
     await redacting.ready()
 
 
-def test_without_a_redactor_everything_is_as_it_was():
-    none = Redacting(None)
+def test_a_redactor_that_finds_nothing_leaves_everything_as_it_was():
+    none = Redacting(BlindRedactor())
     fields = {"text": TOKEN}
     assert none.event(TextStreamed, fields) == fields
-    assert none.filter is None
+    assert none.filter is not None
+    assert none.filter().feed(TOKEN.encode()) == TOKEN.encode()
     assert none.value(fields) is fields
 
 
@@ -221,13 +223,13 @@ def test_tests_share_the_compiled_rules_under_the_name_that_the_assembly_gives_t
 KEY = "team-orchid-4417-blue"
 
 
-def holding(redactor=None):
+def holding(redactor):
     return Redacting(redactor, lambda: [Secret(KEY)])
 
 
 @pytest.mark.parametrize("with_rules", [True, False])
 def test_a_key_that_this_process_holds_is_hidden_by_its_value_wherever_it_is_said(with_rules):
-    redacting = holding(shared_redactor() if with_rules else None)
+    redacting = holding(shared_redactor() if with_rules else BlindRedactor())
     assert KEY not in redacting.text(f"the key is {KEY}, I think")
     assert KEY not in repr(redacting.event(ToolCalled, {"arguments": {"command": f"echo {KEY}", KEY: [KEY]}}))
     assert KEY not in repr(redacting.event(ToolFinished, {"text": f"{KEY}\n", "tool": KEY}))
@@ -243,7 +245,7 @@ def test_a_key_that_this_process_holds_is_hidden_by_its_value_wherever_it_is_sai
 
 @pytest.mark.parametrize("with_rules", [True, False])
 def test_a_held_key_that_is_streamed_in_pieces_is_never_shown(with_rules):
-    redacting = holding(shared_redactor() if with_rules else None)
+    redacting = holding(shared_redactor() if with_rules else BlindRedactor())
     pieces = ("It is ", KEY[:9], KEY[9:], ", I think.\n", "And on.\n")
     said = "".join(redacting.event(TextStreamed, {"text": piece})["text"] for piece in pieces)
     assert KEY[9:] not in said
@@ -257,5 +259,5 @@ def test_keys_of_this_process_are_kept_in_mind_unless_they_are_words(monkeypatch
     secret.keep_standing(Secret(KEY))
     secret.keep_standing(Secret("ollama"))
     assert [one.reveal() for one in secret.standing_secrets()] == [KEY]
-    assert KEY not in Redacting(None).text(f"it is {KEY}")
-    assert Redacting(None).text("ollama answers") == "ollama answers"
+    assert KEY not in Redacting(BlindRedactor()).text(f"it is {KEY}")
+    assert Redacting(BlindRedactor()).text("ollama answers") == "ollama answers"

@@ -34,6 +34,7 @@ from kagura_kernel.patterns.trust import proposal_text
 from kagura_kernel.render.html import html_of
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.memory import FakeMemory
+from kagura_kernel.testing.redaction import BlindRedactor
 from kagura_kernel.views import card
 from kagura_kernel.views.body import item_blocks
 from kagura_kernel.views.parts import Ask
@@ -84,7 +85,7 @@ def slot(memory, journal, tmp_path, monkeypatch):
     monkeypatch.setattr(memories, "Slot", lambda: shown)
     monkeypatch.setattr(memories, "aside", lambda work: work())
     memory.remember(Draft("Deploy on <b>Fridays</b>.", Source(Author.AGENT, "default"), id="mem-a"))
-    desk = MemoryDesk(MemoryServices(lambda: memory, lambda: journal, FakeClock(), tmp_path / "home"))
+    desk = MemoryDesk(MemoryServices(lambda: memory, lambda: journal, FakeClock(), tmp_path / "home", BlindRedactor()))
     found = [Recalled(memory.reference("mem-a"), 0.5, ("deploy",))]
     MemoryList(lambda: desk, memories_table(found, datetime.now(UTC)).lines())
     return shown
