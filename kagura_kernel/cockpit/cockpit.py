@@ -94,14 +94,14 @@ class CockpitParts:
     redactor: Redactor  # Takes secrets out of what runs show, store and tell
     kits: KitDesk  # What a person asks about agents and kits
     make_children: Callable[[Cockpit], Children]  # Makes what runs children, of a cockpit
-    # Gives back credentials that no run holds any more; None where there is nothing to give back to
-    sweep: Sweep | None = None
+    make_plugins: Callable[[], PluginManager]  # Makes what knows the plugins, when they are first needed
+    sweep: Sweep  # Gives back credentials that no run holds any more
+    reread: Callable[[], Settings]  # Reads the settings about brains anew and has brains follow them
     # Frees boxes that processes which are gone have left
     sweep_boxes: Callable[[], Coroutine[Any, Any, None]] = _no_boxes
     one_run: bool = False  # Whether it is there for one run, after which no box has to stay
     lost: tuple[str, ...] = ()  # Runs that an earlier process left behind
     shared: bool = False  # Whether others share this machine, so that back-ends with weak walls are refused
-    make_plugins: Callable[[], PluginManager] | None = None  # Makes what knows the plugins, when they are first needed
     kit_parts: KitParts | None = None  # What runs stage kits with; None where agents have none
     # Opens the memory, or gives the one that is open; None where there is none
     memory: Callable[[], MemoryStore] | None = None
@@ -115,8 +115,6 @@ class CockpitParts:
     tools: Callable[[], Sequence[ToolMaker]] = tuple
     others: Callable[[], Sequence[PartStatus]] = tuple  # The state of what else was configured, for `status`
     own_session: Callable[[], str] = str  # The session that goes on here; empty for a new one
-    # Reads the settings about brains anew and has brains follow them; None where none were read
-    reread: Callable[[], Settings] | None = None
     close_others: Callable[[], None] = _nothing  # Closes it, after the last event and before the journal
 
 
@@ -151,7 +149,7 @@ class Cockpit:
         self.trust = TrustDesk(parts.journal, trust_terms(parts.choices.settings), parts.clock)
         self.kits = parts.kits  # Everything about agents and kits
         self._children = parts.make_children(self)
-        self._access = LazyPlugins(parts.make_plugins or _no_plugins, lambda: self.plugins, parts.journal, self._listen)
+        self._access = LazyPlugins(parts.make_plugins, lambda: self.plugins, parts.journal, self._listen)
         self._controls = Controls(self._mailbox, self._engine, self._going_on, self._access, self._known_sessions)
         self._plugins: PluginDesk | None = None
         self._making_plugins = threading.Lock()
@@ -256,8 +254,6 @@ class Cockpit:
         Raises:
             ConfigurationError: they are wrong; those of before count on.
         """
-        if self._parts.reread is None:
-            return
         choices = replace(self._parts.choices, settings=self._parts.reread())
         with self._making_plugins:
             self._parts = replace(self._parts, choices=choices)
@@ -707,10 +703,6 @@ class Cockpit:
             lose(self._parts.journal, run_id, "its journal could not be written", self._parts.clock)
             with self._lock:
                 self._unrecorded.discard(run_id)
-
-
-def _no_plugins() -> PluginManager:
-    raise errors.NotThisTime("There are no plugins here: this program was put together without them.")
 
 
 async def _drain(handles: Sequence[RunHandle], *close: Callable[[], Awaitable[None]]) -> None:

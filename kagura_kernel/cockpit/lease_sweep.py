@@ -30,7 +30,7 @@ class Sweeping:
     """The sweeps of one process; for any thread."""
 
     ledger: LeaseLedger  # Every credential
-    sweep: Sweep | None  # Does it; None where there is nothing to give back to
+    sweep: Sweep  # Does it
     engine: Engine  # Where it runs
     alive: Callable[[str], bool] = owner_alive  # Whether a process may still be there
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -44,13 +44,13 @@ class Sweeping:
         Raises:
             JournalUnreadable: the ledger cannot be read.
         """
-        if self.sweep is None or not self._left():
+        if not self._left():
             return
         with self._lock:
             if self._going_on or self._ended:
                 return
             self._going_on = True
-        self.engine.submit(self._swept(self.sweep))
+        self.engine.submit(self._swept())
 
     def end(self) -> None:
         """Begin none any more; what goes on ends with the engine."""
@@ -75,9 +75,9 @@ class Sweeping:
         # What a living process owes and has not failed to give back is on its way.
         return [row for row in self.ledger.open_rows() if row.attempts or not self.alive(row.owner)]
 
-    async def _swept(self, sweep: Sweep) -> None:
+    async def _swept(self) -> None:
         try:
-            await sweep(self._hear)
+            await self.sweep(self._hear)
         except KaguraError as error:
             # Nobody waits for it: the rows stay, the status tells them, and the next start tries again.
             log.warning("Credentials that no run holds could not be given back: %s", error.message)

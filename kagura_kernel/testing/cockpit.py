@@ -18,6 +18,7 @@ from kagura_kernel.cockpit.orders import Choices
 from kagura_kernel.cockpit.resumption import checkpoint_of
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.errors import NotThisTime
 from kagura_kernel.domain.policy import HOST
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.leases import LeaseLedger
@@ -99,12 +100,19 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
             kit_parts=None if redactor is None else kit_parts(kits),
             redactor=redactor or BlindRedactor(),
             memory=None if memory is None else lambda: memory,
-            sweep=make_sweep(ledger, lambda: providers, choices.owner, clock, owners.alive) if sweeps else None,
+            sweep=make_sweep(ledger, lambda: providers, choices.owner, clock, owners.alive)
+            if sweeps
+            else _sweep_nothing,
             make_children=children.of,
             alive=owners.alive,
-            make_plugins=start_jail and (lambda: _plugins(home, journal, clock, settings, choices.owner, start_jail)),
+            make_plugins=lambda: _plugins(home, journal, clock, settings, choices.owner, start_jail),
+            reread=lambda: settings,
         )
     )
+
+
+async def _sweep_nothing(_: object) -> None:
+    pass
 
 
 def _kits_and_choices(
@@ -160,8 +168,10 @@ async def _probe(
 
 
 def _plugins(
-    home: Path, journal: Journal, clock: Clock, settings: Settings, owner: str, start_jail: StartJail
+    home: Path, journal: Journal, clock: Clock, settings: Settings, owner: str, start_jail: StartJail | None
 ) -> PluginManager:
+    if start_jail is None:
+        raise NotThisTime("There are no plugins here.")
     return PluginManager(
         ManagerParts(
             journal=journal,

@@ -182,7 +182,7 @@ def test_what_a_provider_would_not_take_back_is_told_with_its_reason(ledger, eng
     row = begin(ledger, "lea-1", process_owner())
     ledger.owe("lea-1", "it was released")
     ledger.postpone("lea-1", until=row.expires_at, why="HTTP 500")
-    (owed,) = Sweeping(ledger, None, engine).owed()
+    (owed,) = Sweeping(ledger, pytest.fail, engine).owed()
     assert owed == replace(owed, lease_id="lea-1", how="owed", why="HTTP 500")
 
 
