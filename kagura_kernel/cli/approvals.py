@@ -18,7 +18,6 @@ from kagura_kernel.domain.approval_content import asked
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
 
@@ -156,4 +155,4 @@ def _decide(arguments: SimpleNamespace, *, allow: bool) -> int:
 def _heard(journal: Journal, approval_id: str) -> bool:
     """Whether the run that asked still has a process."""
     asking = {request.run_id for request in Mailbox(journal).pending() if request.id == approval_id}
-    return any(row.run_id in asking and owner_alive(row.owner) for row in views.unfinished(journal))
+    return any(row.run_id in asking and views.goes_on(row) for row in views.unfinished(journal))

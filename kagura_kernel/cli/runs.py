@@ -55,23 +55,18 @@ def runs(arguments: SimpleNamespace) -> int:
         following = [of_run(journal, row) if number < NEWEST else [] for number, row in enumerate(rows)]
     told = [(name, said) for name, said in _HISTORY if any(map(said, rows))]
     head = ("", "run", "status", "started", "took", "box", "user", *(name for name, _ in told), "task")
-    records = [asdict(row) | {"live": is_live(row), "parent": row.parent} for row in rows]
+    records = [asdict(row) | {"live": views.goes_on(row), "parent": row.parent} for row in rows]
     cells = [_cells(row, tuple(said(row) or "-" for _, said in told)) for row in rows]
     whole = ("", "run", "started", "took", "resumes", "parent")
     return tell_rows(arguments, records, head, cells, whole=whole, following=following, none=NO_RUNS, further=more)
 
 
-def is_live(row: RunRow) -> bool:
-    """Whether a run goes on: its rows do not say that it is over, and its process may still be there."""
-    return row.live and owner_alive(row.owner)
-
-
 def _cells(row: RunRow, history: tuple[str, ...]) -> tuple[str, ...]:
     status = row.status.replace("_", " ")
-    if row.live and not is_live(row):
+    if row.live and not views.goes_on(row):
         status = f"{status}, its process is gone"
     return (
-        "*" if is_live(row) else " ",
+        "*" if views.goes_on(row) else " ",
         row.run_id,
         status,
         moment(row.started_at),
@@ -97,7 +92,7 @@ def sessions(arguments: SimpleNamespace) -> int:
 
 
 def _session_state(row: SessionRow) -> str:
-    if row.last.live and not is_live(row.last):
+    if row.last.live and not views.goes_on(row.last):
         return "its process is gone"
     return row.state
 

@@ -13,7 +13,6 @@ from kagura_kernel.domain.approval_content import asked_line
 from kagura_kernel.domain.errors.memory import MemoryStoreError
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
-from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.place import data_home, read_settings, shown as shown_place
 from kagura_kernel.journal.spending import spent
 from kagura_kernel.membrane.names import shown
@@ -59,8 +58,8 @@ def _look(journal: Journal, where: str) -> _Found:
     today = spent(journal, day=journal.clock.now().date())
     running = views.unfinished(journal)
     return _Found(
-        running=[row for row in running if owner_alive(row.owner)],
-        gone=[row.run_id for row in running if not owner_alive(row.owner)],
+        running=[row for row in running if views.goes_on(row)],
+        gone=[row.run_id for row in running if not views.goes_on(row)],
         pending=views.approvals(journal, pending_only=True, limit=_LATEST),
         leases=len({row.lease_id for row in LeaseLedger(journal).open_rows()}),
         cost_today_usd=today.usd or 0.0,

@@ -12,7 +12,6 @@ from kagura_kernel.cockpit.resumption import can_be_resumed
 from kagura_kernel.domain.plugins import PluginState
 from kagura_kernel.journal import views
 from kagura_kernel.journal.change_states import changes_wait, commits_wait
-from kagura_kernel.journal.owner import owner_alive
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.commits import CommittedBranch
@@ -76,7 +75,7 @@ def of_run(journal: Journal, row: RunRow) -> list[str]:
 
 def of_session(journal: Journal, row: SessionRow) -> list[str]:
     """Of a session: answer what waits, what there is of its last run, or go on with it."""
-    if row.last.live and owner_alive(row.last.owner):
+    if views.goes_on(row.last):
         answer = ["%kagura approvals --pending"] if row.waiting else []
         return [*answer, *of_run(journal, row.last)]
     go_on = [f"%%kagura --session {row.session_id}"] if row.last.flavour == "agent" else []

@@ -14,7 +14,6 @@ from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.journal import views
 from kagura_kernel.journal.checkpoints import is_as_stored, latest
 from kagura_kernel.journal.lost_runs import mark_lost
-from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.runs.request import RunRequest
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def planning_mode(journal: Journal, run_id: str) -> str | None:
 
 def may_be_resumed(row: RunRow) -> bool:
     """Whether a run looks as if it could be gone on with; where it stood, and who went on from it, is not looked up."""
-    gone = row.live and not owner_alive(row.owner)
+    gone = row.live and not views.goes_on(row)
     return not _why_not(replace(row, status="lost") if gone else row)
 
 

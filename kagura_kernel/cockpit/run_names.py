@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import ApprovalUnknown, RunUnknown, UsageError
 from kagura_kernel.journal import views
-from kagura_kernel.journal.owner import owner_alive, process_owner
+from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.rows import Here
 from kagura_kernel.membrane.names import shown
 
@@ -93,7 +93,7 @@ def told_run(journal: Journal, run_id: str) -> str:
 def no_changes(journal: Journal, run_id: str, told: str) -> str:
     """What to say of a run, called `told`, that changed no files, or whose files are not known yet."""
     row = views.run_of(journal, run_id)
-    goes_on = row is not None and row.live and owner_alive(row.owner)
+    goes_on = row is not None and views.goes_on(row)
     how = "goes on: what it changes is known when it is over" if goes_on else "changed no files"
     return f"{told} {how}."
 
@@ -113,7 +113,7 @@ def run_to_stop(journal: Journal, word: str, here: Here, nothing: str = "nothing
         others = views.unfinished(journal)
         where = f" in {here}{_elsewhere(others)}" if others else ""
         raise UsageError(f"There is {nothing}: no run is going on{where}. `%kagura runs` lists all.")
-    return next((row.run_id for row in going if owner_alive(row.owner)), going[0].run_id)
+    return next((row.run_id for row in going if views.goes_on(row)), going[0].run_id)
 
 
 def named_approval(journal: Journal, word: str, here: Here) -> str:

@@ -21,6 +21,7 @@ from kagura_kernel.domain.errors import RunUnknown
 from kagura_kernel.domain.identity import SESSION_PREFIX
 from kagura_kernel.journal import schema
 from kagura_kernel.journal.encoding import as_text, moment, stamp
+from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.rows import (
     ApprovalRow,
     Conversation,
@@ -141,6 +142,11 @@ def latest_moment(journal: Journal) -> datetime | None:
     """The latest that a row bears by the clock, whatever was written after it; None where there is no row."""
     found = journal.read(select(func.max(schema.events.c.at).label("at")))
     return moment(found[0].at) if found and found[0].at else None
+
+
+def goes_on(row: RunRow) -> bool:
+    """Whether a run goes on: its rows do not say that it is over, and its process may still be there."""
+    return row.live and owner_alive(row.owner)
 
 
 def unfinished(journal: Journal, *, here: Here | None = None) -> list[RunRow]:

@@ -19,7 +19,6 @@ from kagura_kernel.journal import pages, sentences, views
 from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.leases import leases_out, revoke_lease
 from kagura_kernel.journal.mailbox import Mailbox, ask_to_stop
-from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.pages import ApprovalState, RunState, StoredText
 from kagura_kernel.journal.rows import ApprovalRow
 from kagura_kernel.journal.spending import budget_in_use, spent, spent_by_day
@@ -121,7 +120,7 @@ def run_card(journal: Journal, run_id: str) -> models.RunCard:
         JournalUnreadable: it cannot be read.
     """
     row = views.one_run(journal, run_id)
-    lost = row.live and not owner_alive(row.owner)
+    lost = row.live and not views.goes_on(row)
     # Drawing a card brings a second of imports in, which a server that shows none does without.
     from kagura_kernel.views.record import LIVE, LIVE_MIME, run_bundle
     from kagura_kernel.views.run import RunView
