@@ -377,7 +377,7 @@ def live_parts(view: RunView) -> dict[str, Blocks]:
     return parts
 
 
-def display_for(surface: Surface, cockpit: Cockpit, run_id: str, write_cells: WriteCells | None = None) -> RunDisplay:
+def display_for(surface: Surface, cockpit: Cockpit, run_id: str, write_cells: WriteCells | None) -> RunDisplay:
     """The display that fits the place."""
     match surface:
         case Surface.NOTEBOOK:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from kagura_kernel.jupyter.widgets.plain_card import PlainCard
 
 
-WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
-
 KEEP_SECONDS = 2.0
 """The shortest time between two finished forms that are put beside a live card."""
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from inspect import isawaitable, iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.lines.parser import Parsed, parse_line
+from kagura_kernel.cockpit.lines.parser import parse_line
 from kagura_kernel.cockpit.run_names import here_of
 from kagura_kernel.domain.grammar import Surface as Typed
 from kagura_kernel.jupyter.surface import Surface, place_of, surface_of
@@ -31,14 +31,13 @@ _FILES = {
 class Asked:
     """One command as it was asked for, with all that carrying it out may need."""
 
-    def __init__(self, shell: Any, values: Mapping[str, Any], cockpit: Callable[[], Cockpit], prefix: str) -> None:
+    def __init__(self, shell: Any, values: Mapping[str, Any], prefix: str) -> None:
         self.shell = shell  # IPython
         self.values = values  # The command's values, by the names of its arguments and options
         self.prefix = prefix  # How commands begin here: `%kagura ` or `/`
         # Whether the kernel hears no buttons while this command goes on, so that nobody can be asked
         self.blocked = False
         self.awaited = False  # Whether what is returned may be awaited
-        self._get_cockpit = cockpit
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -51,7 +50,9 @@ class Asked:
     @cached_property
     def cockpit(self) -> Cockpit:
         """The cockpit, made on first use: help and the like need none."""
-        return self._get_cockpit()
+        from kagura_kernel.assembly import get_cockpit
+
+        return get_cockpit()
 
 
 def say(text: str) -> None:
@@ -72,25 +73,8 @@ def run_line(shell: Any, line: str, *, prefix: str = "%kagura ") -> Any:
     Raises:
         KaguraError: it cannot be understood, or cannot be done.
     """
-    return _carry_out(shell, parse_line(line, Typed.NOTEBOOK, prefix=prefix), _cockpit, prefix)
-
-
-async def run_awaited(shell: Any, line: str, *, prefix: str = "%kagura ") -> Any:
-    """The same for a line that is awaited: a person can be asked meanwhile."""
     parsed = parse_line(line, Typed.NOTEBOOK, prefix=prefix)
-    asked = Asked(shell, parsed.values, _cockpit, prefix)
-    asked.awaited = True
-    found = executor_of(parsed.command.name)(asked)
-    return await found if isawaitable(found) else found
-
-
-def steer(cockpit: Cockpit, shell: Any, line: str) -> Any:
-    """The same for a cockpit of one's own."""
-    return _carry_out(shell, parse_line(line, Typed.NOTEBOOK), lambda: cockpit, "%kagura ")
-
-
-def _carry_out(shell: Any, parsed: Parsed, cockpit: Callable[[], Cockpit], prefix: str) -> Any:
-    asked, executor = Asked(shell, parsed.values, cockpit, prefix), executor_of(parsed.command.name)
+    asked, executor = Asked(shell, parsed.values, prefix), executor_of(parsed.command.name)
     if not iscoroutinefunction(executor):
         return executor(asked)
     from kagura_kernel.jupyter.follow import wait_in_thread
@@ -99,7 +83,10 @@ def _carry_out(shell: Any, parsed: Parsed, cockpit: Callable[[], Cockpit], prefi
     return wait_in_thread(executor(asked), "kagura plugin")
 
 
-def _cockpit() -> Cockpit:
-    from kagura_kernel.assembly import get_cockpit
-
-    return get_cockpit()
+async def run_awaited(shell: Any, line: str, *, prefix: str = "%kagura ") -> Any:
+    """The same for a line that is awaited: a person can be asked meanwhile."""
+    parsed = parse_line(line, Typed.NOTEBOOK, prefix=prefix)
+    asked = Asked(shell, parsed.values, prefix)
+    asked.awaited = True
+    found = executor_of(parsed.command.name)(asked)
+    return await found if isawaitable(found) else found

@@ -11,7 +11,6 @@ from kagura_kernel.cli.main import main
 from kagura_kernel.cockpit.transports import changes
 from kagura_kernel.jupyter import live_run
 from kagura_kernel.jupyter.live_run import ChangeCard
-from kagura_kernel.jupyter.steering import steer
 from kagura_kernel.render.html import html_of
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -19,6 +18,7 @@ from kagura_kernel.views.changes import Beside
 from kagura_kernel.views.record import CHANGES_MIME, changes_bundle
 from tests.support.redactors import shared_redactor
 from tests.support.repositories import Committing, new_repository
+from tests.support.steering import steer
 
 LINE = (
     "echo two > a.txt; git commit -qam 'Add two' -m 'For the sum.';"

@@ -11,10 +11,11 @@ from kagura_kernel.domain.errors import JournalUnwritable
 from kagura_kernel.domain.events import ChildStarted
 from kagura_kernel.jupyter import follow as follow_module, slots
 from kagura_kernel.jupyter.follow import follow, wait_in_thread
-from kagura_kernel.jupyter.slots import WIDGET_MIME, Slot
+from kagura_kernel.jupyter.slots import Slot
 from kagura_kernel.render.blocks import Line
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.views.record import LIVE_MIME
+from tests.support.plain_page import WIDGET_MIME
 from tests.support.told_run import ToldRun
 
 

@@ -17,7 +17,6 @@ from kagura_kernel.jupyter import kit as kit_module
 from kagura_kernel.jupyter.completion.names import ShellNames
 from kagura_kernel.jupyter.kit import KIT_MIME, KitBrowser
 from kagura_kernel.jupyter.slots import Slot
-from kagura_kernel.jupyter.steering import steer
 from kagura_kernel.jupyter.terminal import TerminalDisplay
 from kagura_kernel.render.html import html_of
 from kagura_kernel.views import card
@@ -28,6 +27,7 @@ from kagura_kernel.views.run import RunView
 from tests.support.redactors import shared_redactor
 from tests.support.sample_kit import FILES, SECRET, SampleKit, lay_out, opened
 from tests.support.sample_run import SampleRun
+from tests.support.steering import steer
 
 KEYS = "skills/csv-tools/references/keys.md"
 

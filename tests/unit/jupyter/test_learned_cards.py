@@ -18,7 +18,6 @@ from kagura_kernel.domain.memory import Author, ShownMemory, Source
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Estimate
 from kagura_kernel.jupyter.charts.picture import VEGA_LITE_MIME, Chart
-from kagura_kernel.jupyter.steering import steer
 from kagura_kernel.patterns.lessons import LONGEST, Failure, lesson_draft, lesson_of
 from kagura_kernel.patterns.plans import read_answer
 from kagura_kernel.render.html import html_of, words_of
@@ -36,6 +35,7 @@ from tests.support.card_page import live_parts
 from tests.support.earned_trust import earn_trust, trust_row
 from tests.support.sample_learned import ESTIMATE, SampleLearned
 from tests.support.sample_run import SampleRun
+from tests.support.steering import steer
 
 RUN, LEARNED = SampleRun(), SampleLearned()
 HOSTILE = '</q><img src=x onerror="alert(1)">\u202e'

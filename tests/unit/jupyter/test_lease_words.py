@@ -7,9 +7,9 @@ import pytest
 
 from kagura_kernel.domain.errors import LeaseUnknown, UsageError
 from kagura_kernel.jupyter.slots import press_lease
-from kagura_kernel.jupyter.steering import steer
 from kagura_kernel.jupyter.tables import leases_table
 from tests.support.sample_run import SampleRun
+from tests.support.steering import steer
 from tests.support.told_run import ToldRun
 
 RUN = SampleRun()

@@ -6,7 +6,7 @@ import ipywidgets
 import pytest
 
 from kagura_kernel.jupyter import slots
-from kagura_kernel.jupyter.slots import WIDGET_MIME, Slot
+from kagura_kernel.jupyter.slots import Slot
 from kagura_kernel.jupyter.widgets import plain_card
 from kagura_kernel.jupyter.widgets.plain_card import PlainCard
 from kagura_kernel.render import blocks as ui
@@ -14,6 +14,7 @@ from kagura_kernel.views.approvals import ask_block, many_block
 from kagura_kernel.views.messages import ABOUT
 from kagura_kernel.views.parts import Ask
 from kagura_kernel.views.record import LIVE_MIME
+from tests.support.plain_page import WIDGET_MIME
 
 
 class Page:

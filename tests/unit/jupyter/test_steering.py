@@ -27,11 +27,12 @@ from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.journal import checkpoints
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
-from kagura_kernel.jupyter.steering import run_line, steer
+from kagura_kernel.jupyter.steering import run_line
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from tests.support.plugin_rig import FakeJails, write_plugin
 from tests.support.sample_run import SampleRun
+from tests.support.steering import steer
 
 HEADLESS = SimpleNamespace(kernel=None, user_ns={})
 

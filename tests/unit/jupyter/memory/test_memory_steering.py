@@ -9,10 +9,11 @@ from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnknown
 from kagura_kernel.domain.memory import CAME_FROM, LESSON, Author, Draft, Edge, Source, Tier
 from kagura_kernel.jupyter.memories import MemoryFrame
-from kagura_kernel.jupyter.steering import run_line, steer
+from kagura_kernel.jupyter.steering import run_line
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.memory import FakeMemory
+from tests.support.steering import steer
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from kagura_kernel.domain.errors import PluginNotConfigured, PluginRefused, RunK
 from kagura_kernel.domain.plugins import PluginState
 from kagura_kernel.jupyter import plugin_card
 from kagura_kernel.jupyter.errors import calm_lines
-from kagura_kernel.jupyter.slots import WIDGET_MIME
 from kagura_kernel.jupyter.surface import Surface
 from kagura_kernel.testing.brain import Hang
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.views.audit_card import AUDIT_MIME
 from kagura_kernel.views.record import LIVE_MIME
 from tests.support.auditor import report
+from tests.support.plain_page import WIDGET_MIME
 from tests.support.plugin_rig import write_plugin
 
 DANGER = "import subprocess\nSCHEMA = {}\n\n\ndef create_host_functions(config):\n    return {MODULE: {}}\n"
