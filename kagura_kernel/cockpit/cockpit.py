@@ -40,7 +40,7 @@ from kagura_kernel.journal import sentences, spending, views
 from kagura_kernel.journal.leases import LeaseRow, LeaseView, lease_views, take_back
 from kagura_kernel.journal.lost_runs import lose
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.owner import owner_alive, told_process
+from kagura_kernel.journal.owner import told_process
 from kagura_kernel.journal.rows import ApprovalRow, RunRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
@@ -96,6 +96,7 @@ class CockpitParts:
     make_children: Callable[[Cockpit], Children]  # Makes what runs children, of a cockpit
     make_plugins: Callable[[], PluginManager]  # Makes what knows the plugins, when they are first needed
     sweep: Sweep  # Gives back credentials that no run holds any more
+    alive: Callable[[str], bool]  # Whether a process that runs runs may still be there
     reread: Callable[[], Settings]  # Reads the settings about brains anew and has brains follow them
     # Frees boxes that processes which are gone have left
     sweep_boxes: Callable[[], Coroutine[Any, Any, None]] = _no_boxes
@@ -110,7 +111,6 @@ class CockpitParts:
     push_cost: Callable[[str, Mapping[str, Any]], None] | None = None
     # Likewise, how its task stands: the steps of its plan, and how many are done
     push_task: Callable[[str, Mapping[str, Any]], None] | None = None
-    alive: Callable[[str], bool] = owner_alive  # Whether a process that runs runs may still be there
     # Loads what makes the tools of other packages that the settings name
     tools: Callable[[], Sequence[ToolMaker]] = tuple
     others: Callable[[], Sequence[PartStatus]] = tuple  # The state of what else was configured, for `status`
@@ -121,9 +121,9 @@ class CockpitParts:
 class Cockpit:
     """Everything a person can do, from any thread; nothing here waits for a run."""
 
-    def __init__(self, parts: CockpitParts, engine: Engine | None = None) -> None:
+    def __init__(self, parts: CockpitParts) -> None:
         self._parts = parts
-        self._engine = engine or Engine()
+        self._engine = Engine()
         self._mailbox = Mailbox(parts.journal)
         self._desk = Desk(self._mailbox, parts.clock, self._redacted)
         self._sessions = Sessions()

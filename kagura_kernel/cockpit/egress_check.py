@@ -12,7 +12,7 @@ from kagura_kernel.membrane.grant import host_sets
 
 
 async def explain_targets(
-    targets: Sequence[str], net: Sequence[str], mirrors: Mapping[str, Sequence[str]], *, resolve: bool = True
+    targets: Sequence[str], net: Sequence[str], mirrors: Mapping[str, Sequence[str]], *, resolve: bool
 ) -> list[Explanation]:
     """The decision on each target, in their order. `mirrors` are the settings' hosts that stand in for sets.
 

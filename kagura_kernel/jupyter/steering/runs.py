@@ -224,18 +224,15 @@ def egress_log(asked: Asked) -> pd.DataFrame:
 
 def egress_check(asked: Asked) -> pd.DataFrame:
     """Whether a box could reach these, and why; nothing is connected to."""
-    from concurrent.futures import ThreadPoolExecutor
-
     from kagura_kernel.assembly import load_settings
     from kagura_kernel.cockpit.egress_check import explain_targets
+    from kagura_kernel.jupyter.follow import wait_in_thread
     from kagura_kernel.jupyter.tables import explanations_table
 
-    explaining = explain_targets(
-        asked["target"], asked["net"], load_settings(os.environ).mirrors, resolve=not asked["no_resolve"]
-    )
+    mirrors = load_settings(os.environ).mirrors
+    explaining = explain_targets(asked["target"], asked["net"], mirrors, resolve=not asked["no_resolve"])
     # A notebook's own thread has a loop already, which cannot wait for another.
-    with ThreadPoolExecutor(1) as pool:
-        return explanations_table(pool.submit(asyncio.run, explaining).result())
+    return explanations_table(wait_in_thread(explaining, "kagura egress check"))
 
 
 def watch(asked: Asked) -> Any:
