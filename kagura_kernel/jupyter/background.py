@@ -155,12 +155,12 @@ class BackgroundRun:
 
     def __init__(
         self,
+        cockpit: Cockpit,
         handle: RunHandle,
         display: RunDisplay,
         shell: Any,
         surface: Surface,
-        arrive: Callable[[RunOutcome], None] | None = None,
-        cockpit: Cockpit | None = None,
+        arrive: Callable[[RunOutcome], None] | None,
     ) -> None:
         self.run_id = handle.run_id  # `run-…`, for `%kagura attach` and `%kagura kill`
         self._handle = handle
@@ -249,13 +249,11 @@ class BackgroundRun:
 
     async def _show(self, display: RunDisplay) -> None:
         try:
-            attach = self._cockpit.attach if self._cockpit is not None else None
-            await follow(self._handle, display, foreground=False, attach=attach)
+            await follow(self._handle, display, self._cockpit.attach, foreground=False)
         except KaguraError:
             # The card says so, and whoever awaits the run is told.
             return
-        if self._cockpit is not None:
-            await _go_on(self._cockpit, self._shell, self.run_id)
+        await _go_on(self._cockpit, self._shell, self.run_id)
 
 
 def _code(text: str) -> str:

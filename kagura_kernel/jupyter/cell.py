@@ -158,15 +158,15 @@ async def carry_out(
         from kagura_kernel.jupyter.background import BackgroundRun
 
         arrive = partial(_arrive, shell, request) if request.outputs else None
-        background = BackgroundRun(handle, display, shell, place, arrive, cockpit)
+        background = BackgroundRun(cockpit, handle, display, shell, place, arrive)
         if not at_once:
             await background.begun()
         return background
-    outcome = await follow(handle, display, attach=cockpit.attach)
+    outcome = await follow(handle, display, cockpit.attach)
     while (after := successor(cockpit, handle.run_id, place, shell, asked)) is not None:
         handle = after
         display = display_for(place, cockpit, handle.run_id, asked.write_cells)
-        outcome = await follow(handle, display, attach=cockpit.attach)
+        outcome = await follow(handle, display, cockpit.attach)
     outcome = check(outcome)
     if request.outputs:
         _arrive(shell, request, outcome)

@@ -52,9 +52,7 @@ Attach = Callable[[str], Told]
 """Finds whatever tells the events of a run by its id; raises `RunUnknown`."""
 
 
-async def follow(
-    handle: RunHandle, display: RunDisplay, *, foreground: bool = True, attach: Attach | None = None
-) -> RunOutcome:
+async def follow(handle: RunHandle, display: RunDisplay, attach: Attach, *, foreground: bool = True) -> RunOutcome:
     """Show a run until it ends, and return how it ended.
 
     With `foreground` a cell waits for it, and an interrupt means this run. `attach` finds the runs that it hands work

@@ -51,7 +51,7 @@ def handle_of(*events):
 async def test_a_run_whose_journal_cannot_be_written_leaves_no_card_that_starts_for_ever(story, began, shown):
     pages = Pages()
     with pytest.raises(JournalUnwritable):
-        await follow(handle_of(*([story.started()] if began else [])), pages)
+        await follow(handle_of(*([story.started()] if began else [])), pages, pytest.fail)
     assert [one for one in pages.shown if one != "live"] == shown
 
 
@@ -59,7 +59,7 @@ async def test_what_the_runs_below_ask_is_shown_with_the_run_and_nothing_else_of
     below, deeper = ToldRun("run-2"), ToldRun("run-3")
     children = {"run-2": below, "run-3": deeper}
     pages = Asked()
-    following = asyncio.ensure_future(follow(told, pages, attach=children.__getitem__))
+    following = asyncio.ensure_future(follow(told, pages, children.__getitem__))
     told.tell(handed_on(told, "run-2"))
     below.tell(below.sample.started(), below.sample.noted("its own"), handed_on(below, "run-3"))
     deeper.tell(deeper.sample.asked("app-3"))
@@ -112,7 +112,7 @@ def told():
 async def test_a_display_looks_at_once_then_not_before_its_time_and_shows_the_last_state(told, monkeypatch):
     monkeypatch.setattr(follow_module, "TICK_SECONDS", 3600.0)
     shown = Shown()
-    following = asyncio.ensure_future(follow(told, shown, foreground=False))
+    following = asyncio.ensure_future(follow(told, shown, pytest.fail, foreground=False))
     await eventually(lambda: shown.looks)
     for number in range(5000):
         told.tell(told.sample.noted(str(number)))
@@ -127,7 +127,7 @@ async def test_what_arrives_wakes_a_display_that_nobody_waits_for(told, monkeypa
     monkeypatch.setattr(follow_module, "TICK_SECONDS", 0.0)
     monkeypatch.setattr(follow_module, "IDLE_SECONDS", 3600.0)
     shown = Shown()
-    following = asyncio.ensure_future(follow(told, shown, foreground=False))
+    following = asyncio.ensure_future(follow(told, shown, pytest.fail, foreground=False))
     await eventually(lambda: shown.looks)
     for number in range(3):
         # As the engine does it: from another thread.
