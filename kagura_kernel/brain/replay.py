@@ -144,15 +144,14 @@ Line = CassetteHeader | Spoken | Heard | Called | Counted | BrainDone
 class RecordingBrain:
     """Another brain, recorded. It behaves as that one does; each run replaces the cassette."""
 
-    def __init__(self, inner: BrainProvider, path: Path, redact: Redact | None = None) -> None:
+    def __init__(self, inner: BrainProvider, path: Path, redact: Redact) -> None:
         """A recorder.
 
         Args:
             inner: The brain that thinks.
             path: Where the cassette goes when a run has ended; until then nothing changes there. A link is followed,
                 and a relative one counts from where this process stands now.
-            redact: What the task, texts and arguments go through before they are written, beside the loop; None
-                writes them as they are.
+            redact: What the task, texts and arguments go through before they are written, beside the loop.
 
         Raises:
             UsageError: no cassette can be written there; see `check_recording`.
@@ -310,7 +309,7 @@ def _without_secrets(line: Line, redact: Redact) -> Line:
 class _Tape:
     """The lines so far. Nothing is on the disk before the end, where a box could see it."""
 
-    def __init__(self, path: Path, redact: Redact | None) -> None:
+    def __init__(self, path: Path, redact: Redact) -> None:
         self._path = path
         self._redact = redact
         self._lines: list[Line] = []
@@ -329,9 +328,7 @@ class _Tape:
         # The run may have taken minutes, in which somebody may have put something of his own there.
         if why := _why_not(self._path):
             raise self._failed(why)
-        redact = self._redact
-        kept = self._lines if redact is None else [_without_secrets(line, redact) for line in self._lines]
-        lines = [_written(line) for line in kept]
+        lines = [_written(_without_secrets(line, self._redact)) for line in self._lines]
         part: Path | None = None
         try:
             with tempfile.NamedTemporaryFile(

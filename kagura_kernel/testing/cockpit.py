@@ -134,7 +134,7 @@ def _kits_and_choices(
         boxes=(backend.name,),
         choose_brain=lambda name: choose(name, by_name),
         replay=open_cassette,
-        record=RecordingBrain,
+        record=lambda brain, path: RecordingBrain(brain, path, (redactor or BlindRedactor()).fields),
         check_project=check,
         conversation=lambda session_id, brain: session_conversation(journal, session_id, brain=brain),
         known_cells=partial(known_cells, journal),

@@ -17,6 +17,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.runs.message_run import ClassifyingOrder, ClassifyingRun
 from kagura_kernel.runs.prices import price
 from kagura_kernel.runs.question_run import QuestionParts
+from kagura_kernel.testing.redaction import BlindRedactor
 from tests.support.model_script import offered_tools, says
 from tests.support.model_server import ModelServer
 from tests.support.openai_server import OpenAIServer
@@ -62,7 +63,9 @@ async def test_a_brain_is_shown_no_tool_and_no_secret_and_its_word_and_price_are
 ):
     with kind([says("answer")]) as server:
         cassette = tmp_path / "said.jsonl"
-        run = await classified(journal, RecordingBrain(make(server, tmp_path / "state"), cassette))
+        run = await classified(
+            journal, RecordingBrain(make(server, tmp_path / "state"), cassette, BlindRedactor().fields)
+        )
         [request] = [one for one in server.requests if not one.side and one.method == "POST"]
     assert run.intent == "answer"
     assert offered_tools(request.body) == []

@@ -25,6 +25,7 @@ from kagura_kernel.domain.tools import ToolCall
 from kagura_kernel.runs.redaction import Redacting
 from kagura_kernel.testing.brain import Ask, FakeBrain, Together
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events
+from kagura_kernel.testing.redaction import BlindRedactor
 from tests.support.redactors import shared_redactor
 
 HEADER = '{"kagura_cassette": 1}'
@@ -241,7 +242,7 @@ async def test_names_and_ids_of_calls_are_written_as_they_are(tmp_path):
 async def test_without_secrets_the_cassette_is_the_same_as_one_that_is_not_looked_through(tmp_path):
     script = ["Grüße.", Ask("echo", {"word": "a", "deep": [{"n": 1, "x": None}]}), "Done.\u2028"]
     lines = []
-    for number, redact in enumerate((None, Redacting(shared_redactor()).value)):
+    for number, redact in enumerate((BlindRedactor().fields, Redacting(shared_redactor()).value)):
         path = tmp_path / f"{number}.jsonl"
         await all_events(RecordingBrain(FakeBrain(script), path, redact), a_turn(ToolLog()))
         cassette = read_cassette(path)
@@ -261,7 +262,7 @@ async def test_what_a_tool_makes_of_its_arguments_later_is_not_recorded(tmp_path
         call.arguments["list"].append(2)
         return result
 
-    brain = RecordingBrain(FakeBrain([Ask("echo", given), "Done."]), path)
+    brain = RecordingBrain(FakeBrain([Ask("echo", given), "Done."]), path, BlindRedactor().fields)
     await all_events(brain, replace(turn, call_tool=spoils))
     [called] = [entry for entry in read_cassette(path).entries if isinstance(entry, Called)]
     assert called.calls[0].arguments == {"word": "a", "list": [1]}

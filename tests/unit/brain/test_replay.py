@@ -14,6 +14,11 @@ from kagura_kernel.domain.sentences import LONGEST, Sentence
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.testing.brain import PER_ROUND, Ask, FakeBrain, Hang, Listen, Together
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events
+from kagura_kernel.testing.redaction import BlindRedactor
+
+
+def recorder(brain, path):
+    return RecordingBrain(brain, path, BlindRedactor().fields)
 
 
 def echo(word: str) -> dict[str, object]:
@@ -114,7 +119,7 @@ SCRIPT = [
 async def test_a_recorded_run_replays_with_the_same_words_and_calls(tmp_path):
     path = tmp_path / "run.jsonl"
     live, again = ToolLog(wait=0.01), ToolLog(wait=0.01)
-    recorded = await all_events(RecordingBrain(FakeBrain(SCRIPT), path), a_turn(live, model="m-2"))
+    recorded = await all_events(recorder(FakeBrain(SCRIPT), path), a_turn(live, model="m-2"))
     replayed = await all_events(ReplayBrain(path), a_turn(again))
     assert recorded == await all_events(FakeBrain(SCRIPT), a_turn(ToolLog(), model="m-2"))
     assert [call.arguments for call in again.calls] == [call.arguments for call in live.calls]
@@ -125,7 +130,7 @@ async def test_a_recorded_run_replays_with_the_same_words_and_calls(tmp_path):
 
 async def test_what_is_in_the_cassette(tmp_path):
     path = tmp_path / "run.jsonl"
-    await all_events(RecordingBrain(FakeBrain(SCRIPT), path), a_turn(ToolLog(wait=0.01)))
+    await all_events(recorder(FakeBrain(SCRIPT), path), a_turn(ToolLog(wait=0.01)))
     cassette = read_cassette(path, ["echo"])
     kinds = [type(entry) for entry in cassette.entries]
     assert kinds == [Spoken, Counted, Called, Counted, Called, Spoken, Counted, Finished]
@@ -136,7 +141,7 @@ async def test_what_is_in_the_cassette(tmp_path):
 
 async def test_answers_of_tools_are_not_in_the_cassette(tmp_path):
     path = tmp_path / "run.jsonl"
-    await all_events(RecordingBrain(FakeBrain(SCRIPT), path), a_turn(ToolLog()))
+    await all_events(recorder(FakeBrain(SCRIPT), path), a_turn(ToolLog()))
     assert "echo: a" not in path.read_text()
 
 
@@ -144,7 +149,7 @@ async def test_answers_of_tools_are_not_in_the_cassette(tmp_path):
 async def test_a_run_that_does_not_end_leaves_the_old_cassette(tmp_path, end):
     path = tmp_path / "run.jsonl"
     path.write_text(OLD)
-    brain = RecordingBrain(FakeBrain(["Hi.", end]), path)
+    brain = recorder(FakeBrain(["Hi.", end]), path)
     with pytest.raises((ValueError, TimeoutError)):
         await asyncio.wait_for(all_events(brain, a_turn(ToolLog())), 0.2)
     assert path.read_text() == OLD
@@ -177,7 +182,7 @@ def test_a_bad_place_is_found_before_there_is_anything_to_run(tmp_path, place, w
     with pytest.raises(UsageError, match=f"cannot be written: .*{why}.*Nothing was changed"):
         check_recording(tmp_path / place)
     with pytest.raises(UsageError, match="cannot be written"):
-        RecordingBrain(FakeBrain(), tmp_path / place)
+        recorder(FakeBrain(), tmp_path / place)
     assert sorted(tmp_path.iterdir()) == before
     assert (tmp_path / "notes.txt").read_text() == "my notes, for years"
 
@@ -194,7 +199,7 @@ def test_any_cassette_even_a_broken_one_may_be_recorded_over(tmp_path, start):
 @pytest.mark.parametrize("late", ["a file", "a folder"])
 async def test_what_somebody_put_there_meanwhile_is_not_overwritten(tmp_path, late):
     path = tmp_path / "run.jsonl"
-    events = RecordingBrain(FakeBrain(["Hi."]), path).run(a_turn(ToolLog()))
+    events = recorder(FakeBrain(["Hi."]), path).run(a_turn(ToolLog()))
     await anext(events)
     path.mkdir() if late == "a folder" else path.write_text("mine")
     with pytest.raises(UsageError, match="could not be written"):
@@ -208,7 +213,7 @@ async def test_a_relative_place_and_a_link_mean_what_they_meant_at_the_start(tmp
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to("real.jsonl")
     monkeypatch.chdir(tmp_path)
-    brain = RecordingBrain(FakeBrain(["Hi."]), Path("link"))
+    brain = recorder(FakeBrain(["Hi."]), Path("link"))
     monkeypatch.chdir(tmp_path / "elsewhere")
     await all_events(brain, a_turn(ToolLog()))
     assert read_cassette(tmp_path / "real.jsonl").finished.text == "Hi."
@@ -218,7 +223,7 @@ async def test_a_relative_place_and_a_link_mean_what_they_meant_at_the_start(tmp
 
 async def test_a_name_of_the_greatest_length_is_recorded(tmp_path):
     path = tmp_path / ("n" * 255)
-    await all_events(RecordingBrain(FakeBrain(["Hi."]), path), a_turn(ToolLog()))
+    await all_events(recorder(FakeBrain(["Hi."]), path), a_turn(ToolLog()))
     assert read_cassette(path).finished.text == "Hi."
 
 
@@ -226,14 +231,14 @@ async def test_odd_characters_come_back_from_a_recording(tmp_path):
     odd = "name \udcff, line\u2028paragraph\u2029next\x85 end"
     path = tmp_path / "run.jsonl"
     script = [Ask("echo", {"word": odd}), odd.replace("\udcff", "é")]
-    await all_events(RecordingBrain(FakeBrain(script), path), a_turn(ToolLog()))
+    await all_events(recorder(FakeBrain(script), path), a_turn(ToolLog()))
     entries = read_cassette(path).entries
     assert [entry.calls[0].arguments for entry in entries if isinstance(entry, Called)] == [{"word": odd}]
     assert entries[-1].text == odd.replace("\udcff", "é")
 
 
 async def test_closing_the_recording_closes_the_brain(tmp_path):
-    events = RecordingBrain(FakeBrain(["Hi there.", Hang()]), tmp_path / "run.jsonl").run(a_turn(ToolLog()))
+    events = recorder(FakeBrain(["Hi there.", Hang()]), tmp_path / "run.jsonl").run(a_turn(ToolLog()))
     await anext(events)
     await events.aclose()
     assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -242,13 +247,13 @@ async def test_closing_the_recording_closes_the_brain(tmp_path):
 
 async def test_each_line_is_one_json_object(tmp_path):
     path = tmp_path / "run.jsonl"
-    await all_events(RecordingBrain(FakeBrain(["two\nlines"]), path), a_turn(ToolLog()))
+    await all_events(recorder(FakeBrain(["two\nlines"]), path), a_turn(ToolLog()))
     assert all(isinstance(json.loads(line), dict) for line in path.read_text().splitlines())
 
 
 def test_it_is_the_brain_that_it_records(tmp_path):
     inner = FakeBrain(ready=False, name="claude")
-    brain = RecordingBrain(inner, tmp_path / "x")
+    brain = recorder(inner, tmp_path / "x")
     assert brain.name == "claude"
     assert brain.resolve_auth() == inner.resolve_auth()
     assert brain.capabilities() == inner.capabilities()
@@ -258,7 +263,7 @@ async def test_what_a_person_said_is_on_the_tape_where_it_was_taken_up_and_is_to
     turn = a_turn(ToolLog())
     turn.sentences.put_nowait(Sentence("The second, please."))
     brain = FakeBrain(["Which?", Listen(), Ask("echo", {"word": "two"}), "Done."])
-    await all_events(RecordingBrain(brain, tmp_path / "run.jsonl"), turn)
+    await all_events(recorder(brain, tmp_path / "run.jsonl"), turn)
     entries = read_cassette(tmp_path / "run.jsonl").entries
     kinds = [type(entry) for entry in entries if not isinstance(entry, Counted)]
     assert kinds == [Spoken, Heard, Called, Spoken, Finished]

@@ -374,7 +374,7 @@ async def test_ten_megabytes_at_once_are_not_kept(stage):
 
 async def test_a_recorded_audit_replays_with_what_was_planted_then(stage, tmp_path):
     cassette = tmp_path / "audit.jsonl"
-    recorded = await stage.listen(stage.run(RecordingBrain(FakeAuditor(report()), cassette)))
+    recorded = await stage.listen(stage.run(RecordingBrain(FakeAuditor(report()), cassette, BlindRedactor().fields)))
     brain, task = open_cassette(cassette)
     replayed = await stage.listen(stage.run(brain, recorded=task))
     assert recorded.audit is not None
