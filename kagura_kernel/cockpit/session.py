@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable, Generator, Sequence
+import os
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from kagura_kernel.cockpit.orders import check_seconds, login_name
 from kagura_kernel.cockpit.run_names import working_directory
 from kagura_kernel.domain.errors import BudgetExhausted, JournalError, KaguraError, RunKilled, UsageError
 from kagura_kernel.domain.events import MemoryChanged
+from kagura_kernel.domain.grammar import Kind
 from kagura_kernel.domain.identity import new_session_id
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.memory import Author, Draft, Source
@@ -29,7 +31,7 @@ from kagura_kernel.patterns.dispatch import LEAST_SHARE_USD, below, charged, eve
 from kagura_kernel.render.figures import counted
 from kagura_kernel.runs.delegation import to_the_end
 from kagura_kernel.runs.order import ChildOrder, Children
-from kagura_kernel.runs.request import RunRequest
+from kagura_kernel.runs.request import OPTIONS, RunRequest
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.engine import Engine
@@ -62,9 +64,7 @@ class Dispatched:
     says why. Cancelling or interrupting the wait ends the whole set, and nothing of it stays behind.
     """
 
-    def __init__(
-        self, orders: Sequence[ChildOrder], budget_usd: float | None, places: int, parts: SessionParts
-    ) -> None:
+    def __init__(self, orders: list[ChildOrder], budget_usd: float | None, places: int, parts: SessionParts) -> None:
         self._orders = orders
         self._limit = budget_usd
         self._spent = 0.0
@@ -183,6 +183,59 @@ def _outcome(order: ChildOrder, status: EndStatus, error: KaguraError) -> RunOut
 
 MOST_AT_ONCE = 64
 
+_OPTIONS = {option.name: option for option in OPTIONS}
+_DISPATCHED = frozenset(
+    {"model", "brain", "verify", "net", "grants", "write_mode", "policy", "command_timeout", "idle_timeout", "box"}
+    | {"image", "project", "headless"}
+)
+
+
+def _understood(caller: str, options: Mapping[str, Any], taken: Collection[str]) -> dict[str, Any]:
+    """A program's options as a request has them; those that are None are left out.
+
+    A path may be text, a choice is one of its words, and where there may be several one text is the only one. What
+    stands in no line of a cell, but for the project and `headless`, is handed on as it is.
+
+    Raises:
+        UsageError: there is no such option, or it takes something else.
+    """
+    if unknown := sorted(options.keys() - taken):
+        raise UsageError(f"{caller} takes no {', '.join(unknown)}; `help(session.{caller})` says what it takes.")
+    return {name: _value(name, value) for name, value in options.items() if value is not None}
+
+
+def _value(name: str, value: Any) -> Any:
+    option = _OPTIONS.get(name)
+    if name == "headless" or (option is not None and option.kind is None):
+        return _must_be(name, value, bool, "True or False")
+    if name == "project":
+        return Path(_must_be(name, value, (str, os.PathLike), "a path")).expanduser()
+    if option is None or option.kind is Kind.EXPRESSION:
+        return value
+    if option.many:
+        several = (value,) if isinstance(value, str | os.PathLike) else value
+        return tuple(_one(name, option.kind, one) for one in _must_be(name, several, Iterable, "a list of texts"))
+    if option.choices and value not in option.choices:
+        raise UsageError(f"{name} takes {', '.join(option.choices[:-1])} or {option.choices[-1]}, not {value!r}.")
+    return WriteMode(value) if name == "write_mode" else _one(name, option.kind, value)
+
+
+def _one(name: str, kind: Kind | None, value: Any) -> Any:
+    match kind:
+        case Kind.FILE:
+            return Path(_must_be(name, value, (str, os.PathLike), "a path")).expanduser()
+        case Kind.COUNT:
+            return _must_be(name, value, int, "a whole number")
+        case Kind.USD | Kind.SECONDS:
+            return _must_be(name, value, (int, float), "a number")
+    return _must_be(name, value, str, "a text")
+
+
+def _must_be(name: str, value: Any, kinds: type | tuple[type, ...], what: str) -> Any:
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+        raise UsageError(f"{name} takes {what}, not {value!r}.")
+    return value
+
 
 class Session:
     """A session, for programs. From any thread; nothing here waits for a run."""
@@ -191,20 +244,28 @@ class Session:
         self.name = name
         self._parts = parts
 
+    def __repr__(self) -> str:
+        """What somebody who meets it in a notebook can do with it."""
+        return f"<session {self.name}; .run(task) sets one run going, .dispatch(tasks) many>"
+
     def run(self, task: str, **options: Any) -> RunHandle:
         """Set one run of this session going: to await, or to wait for with `result()`.
 
-        Options are fields of `RunRequest`: `agent`, `model`, `budget_usd`, `verify`, `project`, …
+        Options are those of `dispatch`, and beside them `agent`, `budget_usd`, `max_turns`, `context`, `pictures`,
+        `mcp_config`, `resume`, `record`, `replay`, `plan`, `keep` and other fields of `RunRequest`. A path may be text.
 
         Raises:
+            UsageError: something in it cannot be understood.
             SessionBusy: the session has a run already.
             KaguraError: as every launch does.
         """
-        return self._parts.launch(RunRequest(**{"task": task, "session": self.name, "origin": "program", **options}))
+        _must_be("run", task, str, "a text that says what should be done")
+        understood = _understood("run", options, RunRequest._fields)
+        return self._parts.launch(RunRequest(**{"task": task, "session": self.name, "origin": "program", **understood}))
 
     def dispatch(
         self,
-        tasks: Sequence[str],
+        tasks: Iterable[str],
         *,
         budget_usd: float | None = None,
         agent: str | None = None,
@@ -231,15 +292,16 @@ class Session:
             MemoryUnavailable: the context cannot be kept.
         """
         places = self._places(at_once)
-        if budget_usd is not None and not LEAST_SHARE_USD <= budget_usd < 10**6:
+        if budget_usd is not None and not LEAST_SHARE_USD <= _value("budget_usd", budget_usd) < 10**6:
             raise UsageError(f"budget_usd takes an amount in USD above 0, not {budget_usd:g}.")
-        if isinstance(tasks, str) or not all(task.strip() for task in tasks):
+        todo: list[Any] = list(tasks)
+        if isinstance(tasks, str) or not all(isinstance(task, str) and task.strip() for task in todo):
             raise UsageError("dispatch takes a list of tasks, each a text that says what should be done.")
-        order = self._order(agent, workers, options)
-        if context.strip():
+        order = self._order(agent, workers, _understood("dispatch", options, _DISPATCHED))
+        if context and context.strip():
             order = replace(order, handoff=replace(order.handoff, memory_id=self._kept(context)))
         number = new_session_id()
-        orders = [replace(order, task=task, session_id=f"{number}.task-{at}") for at, task in enumerate(tasks, start=1)]
+        orders = [replace(order, task=task, session_id=f"{number}.task-{at}") for at, task in enumerate(todo, start=1)]
         return Dispatched(orders, budget_usd, places, self._parts)
 
     def _kept(self, context: str) -> str:
@@ -270,38 +332,38 @@ class Session:
         return kept.id
 
     def _places(self, at_once: int | None) -> int:
-        places = self._parts.settings.delegate_at_once if at_once is None else at_once
+        what = f"a whole number from 1 to {MOST_AT_ONCE}"
+        places: int = (
+            self._parts.settings.delegate_at_once if at_once is None else _must_be("at_once", at_once, int, what)
+        )
         if not 1 <= places <= MOST_AT_ONCE:
-            raise UsageError(f"at_once takes a whole number from 1 to {MOST_AT_ONCE}, not {places}.")
+            raise UsageError(f"at_once takes {what}, not {places}.")
         return places
 
-    def _order(self, agent: str | None, workers: str | None, options: dict[str, Any]) -> ChildOrder:
-        settings, more = self._parts.settings, dict(options)
+    def _order(self, agent: str | None, workers: str | None, more: dict[str, Any]) -> ChildOrder:
+        settings = self._parts.settings
         terms = delegation_terms(settings, workers, None)
         for name in ("command_timeout", "idle_timeout"):
             check_seconds(name, more.get(name))
         handoff = Handoff(
-            net=tuple(more.pop("net", ())),
-            credentials=tuple(more.pop("grants", ())),
-            write_mode=WriteMode(more.pop("write_mode", None) or settings.write),
-            policy=more.pop("policy", None) or "",
+            net=more.pop("net", ()),
+            credentials=more.pop("grants", ()),
+            write_mode=more.pop("write_mode", settings.write),
+            policy=more.pop("policy", ""),
             command_timeout=more.pop("command_timeout", None),
             idle_timeout=more.pop("idle_timeout", None),
             # A task at a worker hands its own work on there; here the settings say how.
             delegation=below(terms) if terms.workers else None,
         )
-        project = Path(more.pop("project", None) or working_directory()).resolve()
-        known = {"model", "brain", "verify", "box", "image", "headless"}
-        if unknown := sorted(more.keys() - known):
-            raise UsageError(f"dispatch takes no {', '.join(unknown)}.")
+        project = more.pop("project", None)
         return ChildOrder(
             task="",
             handoff=handoff,
             parent="",
             session_id="",
-            project=project,
+            project=(working_directory() if project is None else project).resolve(),
             agent=agent or settings.agent,
             workers=terms.workers,
             origin="program",
-            **{name: value for name, value in more.items() if value is not None},
+            **more,
         )

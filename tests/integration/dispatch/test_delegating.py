@@ -434,14 +434,49 @@ def test_a_context_is_shared_by_all_and_in_quarantine(cockpit_with, project):
         (["one"], {"colour": "red"}, "takes no colour"),
         (["one"], {"command_timeout": -1}, "command_timeout takes seconds"),
         (["one"], {"context": "x"}, "no memory here"),
+        ([1], {}, "a list of tasks"),
+        (["one"], {"budget_usd": "1"}, "budget_usd takes a number, not '1'"),
+        (["one"], {"at_once": 1.5}, "from 1 to 64, not 1.5"),
+        (["one"], {"write_mode": "maybe"}, "write_mode takes ask, through or none, not 'maybe'"),
+        (["one"], {"policy": "loose"}, "policy takes read_only"),
+        (["one"], {"net": 7}, "net takes a list of texts, not 7"),
+        (["one"], {"grants": [7]}, "grants takes a text, not 7"),
+        (["one"], {"headless": "no"}, "headless takes True or False"),
+        (["one"], {"command_timeout": True}, "command_timeout takes a number"),
     ],
-    ids=["text", "blank", "budget", "places", "workers", "unknown", "seconds", "context"],
 )
 def test_what_cannot_be_understood_is_an_error_before_anything_begins(cockpit_with, project, tasks, options, why):
     cockpit = cockpit_with({})
     with pytest.raises(UsageError, match=why):
         cockpit.session().dispatch(tasks, project=project, **options)
     assert cockpit.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "why"),
+    [
+        (None, {}, "run takes a text"),
+        ("one", {"colour": "red"}, "takes no colour"),
+        ("one", {"write_mode": "maybe"}, "ask, through or none"),
+        ("one", {"project": 7}, "project takes a path"),
+        ("one", {"max_turns": "many"}, "max_turns takes a whole number"),
+    ],
+)
+def test_what_a_single_run_cannot_understand_is_an_error_too(cockpit_with, project, task, options, why):
+    cockpit = cockpit_with({})
+    with pytest.raises(UsageError, match=why):
+        cockpit.session().run(task, **{"project": project, **options})
+    assert cockpit.runs() == []
+
+
+def test_a_program_may_say_in_text_what_a_cell_says(cockpit_with, project):
+    cockpit = cockpit_with({"one": ["First."]})
+    options = {"project": str(project), "write_mode": "none", "net": "none", "model": None}
+    alone = cockpit.session("nightly").run("one", **options).result(60)
+    [among] = cockpit.session().dispatch((task for task in ["one"]), **options).result(60)
+    begun = [only(cockpit, outcome.run_id, "run.started") for outcome in (alone, among)]
+    assert [(one.write_mode, one.project) for one in begun] == [("none", str(project))] * 2
+    assert [only(cockpit, one.run_id, "run.granted").egress for one in begun] == [(), ()]
 
 
 def test_a_task_that_cannot_begin_does_not_hold_up_the_others(cockpit_with, project):
