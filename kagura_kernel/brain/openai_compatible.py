@@ -82,6 +82,18 @@ class Endpoint:
         """Its name, and where it is reached when that does not stand in its name."""
         return self.name if self.name in self.url else f"{self.name} ({self.url})"
 
+    @property
+    def nameless(self) -> bool:
+        """Whether it is given by its URL alone, and so has no table in the settings yet."""
+        return self.name == name_of(self.url)
+
+    @property
+    def table(self) -> str:
+        """Where the settings say more of it, as the end of a sentence."""
+        if self.nameless:
+            return "a table [endpoints.NAME] with its `url`, and NAME as `endpoint`"
+        return f"[endpoints.{self.name}]"
+
 
 Price = Callable[[Usage, str, datetime], tuple[float | None, str]]
 """What tokens of a model, named as the ledger names it, cost in USD, and who says so; None when nobody does."""

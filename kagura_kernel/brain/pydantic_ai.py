@@ -20,7 +20,6 @@ from kagura_kernel.brain.openai_compatible import (
     Endpoint,
     Figures,
     joined_model,
-    name_of,
     problem_with_url,
     split_model,
 )
@@ -108,9 +107,10 @@ class PydanticAIBrain:
             raise BrainNotConfigured(message)
         endpoint = self._endpoints[name]
         if not (model or endpoint.model):
+            place = "your settings" if endpoint.nameless else f"{endpoint.table} of your settings"
             message = (
-                f"The {NAME} brain has no model for {name}: name one with `--model {name}:MODEL`, "
-                f"or with `model` in [endpoints.{name}] of your settings."
+                f"The {NAME} brain has no model for {name}: name one with `--model {name}:MODEL`, or with `model` in "
+                f"{place}."
             )
             raise BrainNotConfigured(message)
         return endpoint, model or endpoint.model
@@ -163,16 +163,9 @@ class PydanticAIBrain:
             return
         price, _ = self._figures.price(Usage(input_tokens=1, output_tokens=1), model, datetime.now(UTC))
         if price is None:
-            # One that is named by its URL has no table yet.
-            nameless = endpoint.name == name_of(endpoint.url)
-            place = (
-                "a table [endpoints.NAME] with its `url`, and NAME as `endpoint`"
-                if nameless
-                else f"[endpoints.{endpoint.name}]"
-            )
             raise NotThisTime(
                 f"A budget of ${turn.budget_usd:g} cannot be kept: no price is known for model {model!r}. Leave "
-                f"`--budget` out, or say what it costs with `input_usd` and `output_usd` in {place}."
+                f"`--budget` out, or say what it costs with `input_usd` and `output_usd` in {endpoint.table}."
             )
 
 

@@ -16,7 +16,7 @@ from pydantic_ai.exceptions import (
     ModelQuotaExceededError,
 )
 
-from kagura_kernel.brain.openai_compatible import NAME, Endpoint, Price, joined_model, without
+from kagura_kernel.brain.openai_compatible import KEY_VARIABLE, NAME, Endpoint, Price, joined_model, without
 from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainHeard, BrainText, BrainUsage, Turn
 from kagura_kernel.brain.pydantic_ai_service import (
     FIRST_GUESS,
@@ -112,10 +112,11 @@ def _no_connection(endpoint: Endpoint, *, begun: bool) -> BrainLost:
 def refused(status: int, endpoint: Endpoint, model: str, said: str) -> BrainRefused:
     """The service's no, with what to do about it."""
     name = endpoint.name
+    variable = f"set {KEY_VARIABLE}, or " if endpoint.nameless else ""
     advice = {
         401: f"{name} does not accept the key (401). Check {endpoint.key.place}, or give another with `%kagura setup`."
         if endpoint.key is not None
-        else f"{name} asks for a key (401), and none is configured: say where it is in [endpoints.{name}].",
+        else f"{name} asks for a key (401), and none is configured: {variable}say where it is in {endpoint.table}.",
         403: f"this key may not do that at {name} (403). Ask whoever gave it to you.",
         404: f"{name} has no model {model!r}, or its URL is not the right one (404). Choose another with `--model`.",
         429: f"too many requests, or the account's limit at {name} is reached (429). Wait a little and try again.",
@@ -133,7 +134,7 @@ def too_long(endpoint: Endpoint, window: int) -> BrainRefused:
         NAME,
         f"the task and the tools do not fit into {window} tokens, which is what the model at {endpoint.name} takes. "
         f"Use a model with a larger window; if this one's is larger, say so with `context_tokens` in "
-        f"[endpoints.{endpoint.name}].",
+        f"{endpoint.table}.",
     )
 
 

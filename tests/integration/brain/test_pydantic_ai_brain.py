@@ -326,6 +326,13 @@ async def test_a_refusal_names_its_status_and_what_to_do(status, word):
     assert asked <= 2
 
 
+async def test_a_service_given_by_its_url_alone_is_told_which_variable_holds_its_key():
+    with OpenAIServer(lambda _request: Refusal(401)) as server:
+        nameless = Endpoint(name_of(server.url), server.url, "small-1")
+        with pytest.raises(BrainRefused, match=r"set KAGURA_BRAIN_API_KEY, or say where it is in a table"):
+            await all_events(PydanticAIBrain({nameless.name: nameless}, nameless.name), a_turn(ToolLog()))
+
+
 async def test_an_overloaded_service_is_asked_again():
     with OpenAIServer([Refusal(503, retry_after=0.05), Refusal(429, retry_after=0.05), says("ok")]) as server:
         assert (await done_of(brain_at(server), a_turn(ToolLog()))).text == "ok"

@@ -1,8 +1,18 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from kagura_kernel.brain.openai_compatible import KNOWN, is_loopback, name_of, problem_with_url, split_model, without
+from kagura_kernel.brain.openai_compatible import (
+    KNOWN,
+    Endpoint,
+    is_loopback,
+    name_of,
+    problem_with_url,
+    split_model,
+    without,
+)
+from kagura_kernel.brain.pydantic_ai import PydanticAIBrain
 from kagura_kernel.brain.pydantic_ai_service import FIRST_GUESS, Answer, Exchange, bytes_of, fit, measured, room_in
+from kagura_kernel.domain.errors import BrainNotConfigured
 from kagura_kernel.domain.images import Image
 
 
@@ -155,3 +165,14 @@ def test_a_window_leaves_room_for_the_answer_and_a_measure_stays_within_what_can
     assert measured(10, 1000) == 1.5
     assert measured(100_000, 10) == 6.0
     assert bytes_of("日本\ud800") == 9
+
+
+def test_what_is_said_of_a_service_leads_to_a_table_that_the_settings_can_have():
+    named, nameless = Endpoint("work", "https://h:1/v1"), Endpoint("h:1", "https://h:1/v1")
+    # `[endpoints.h:1]` is no table: a name is made of letters, digits, dashes and underscores.
+    assert named.table == "[endpoints.work]"
+    assert nameless.table == "a table [endpoints.NAME] with its `url`, and NAME as `endpoint`"
+    with pytest.raises(BrainNotConfigured, match="or with `model` in your settings"):
+        PydanticAIBrain({nameless.name: nameless}, nameless.name).thinks_with()
+    with pytest.raises(BrainNotConfigured, match=r"or with `model` in \[endpoints\.work\]"):
+        PydanticAIBrain({"work": named}, "work").thinks_with()
