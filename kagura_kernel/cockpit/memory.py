@@ -324,9 +324,11 @@ class MemoryDesk:
         from kagura_kernel.memory.lines import keep, read_lines
 
         held = read_lines(lines, trusting=trusting)
-        held = replace(held, drafts=tuple(map(self._clean, held.drafts)))
+        clean = tuple(map(self._clean, held.drafts))
         self._around.journal().check_writable()
-        imported = keep(self.store, held)
+        imported = keep(self.store, replace(held, drafts=clean))
+        shorn = {one for one, was, now in zip(imported.memories, held.drafts, clean, strict=True) if was != now}
+        imported = replace(imported, shorn=len(shorn.difference(imported.here)))
         if imported.memories:
             self._tell("imported", imported.memories[0], by=by, via=via, memories=len(imported.memories))
         return imported
@@ -358,11 +360,18 @@ class MemoryDesk:
 
     def _clean(self, draft: Draft) -> Draft:
         redactor = self._around.redactor
+
+        def shorn(text: str) -> str:
+            return redactor.redact(text).text
+
         return replace(
             draft,
-            text=redactor.redact(draft.text).text,
-            summary=redactor.redact(draft.summary).text,
-            speaker=redactor.redact(draft.speaker).text,
+            text=shorn(draft.text),
+            summary=shorn(draft.summary),
+            speaker=shorn(draft.speaker),
+            source=replace(draft.source, by=shorn(draft.source.by), uri=shorn(draft.source.uri)),
+            # A tag is found by its very words: one that holds a secret goes as a whole.
+            tags=tuple(tag for tag in draft.tags if shorn(tag) == tag),
             data=redactor.fields(draft.data),
         )
 

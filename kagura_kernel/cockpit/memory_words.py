@@ -165,7 +165,8 @@ def imported_line(found: Imported, *, trusting: bool, prefix: str = "") -> str:
         f" {counted(found.left_out, 'edge')} left out: without --trust a file says nothing for memories that are here "
         "already."
     )
-    told = f"{held} and {counted(found.edges, 'edge')} imported{tier}.{already}{left if found.left_out else ''}"
+    shorn = f" What looks like a secret was taken out of {found.shorn:,}." if found.shorn else ""
+    told = f"{held} and {counted(found.edges, 'edge')} imported{tier}.{already}{shorn}{left if found.left_out else ''}"
     return f"{told}{_doubted_words(found.doubted, prefix)}" if found.doubted else told
 
 
@@ -176,6 +177,7 @@ def imported_record(found: Imported) -> dict[str, Any]:
         "new": found.new,
         "here": list(found.here),
         "in_quarantine": list(found.doubted),
+        "redacted": found.shorn,
         "edges": found.edges,
         "left_out": found.left_out,
     }

@@ -49,6 +49,7 @@ class Imported:
     here: tuple[str, ...] = ()  # Of the memories those that were there before, and stayed as they were
     # Of these those in quarantine that a file which is believed calls trusted, in the same words
     doubted: tuple[str, ...] = ()
+    shorn: int = 0  # From how many new ones a secret was taken out before they were kept
 
     @property
     def new(self) -> int:

@@ -174,7 +174,7 @@ def test_what_goes_out_comes_in_again_through_a_pipe(typed, memory, tmp_path):
     for id_ in (one, two):
         memory.erase(id_)
     code, out, _ = typed("memory", "import", "-", "--json", given=lines)
-    told = {"memories": [one, two], "new": 2, "here": [], "in_quarantine": [], "edges": 1, "left_out": 0}
+    told = {"memories": [one, two], "new": 2, "here": [], "in_quarantine": [], "redacted": 0, "edges": 1, "left_out": 0}
     assert (code, json.loads(out)) == (0, told)
     assert memory.reference(one).text == "Deploys happen on Fridays \u202e."
     file = tmp_path / "out.jsonl"

@@ -150,6 +150,23 @@ def test_lines_come_in_all_or_none_without_trust_and_without_secrets(desk, memor
     assert len(told(journal)) == 1
 
 
+def test_no_field_of_an_imported_memory_holds_a_secret_and_it_is_told(desk, memory):
+    secret, spelt = "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "glpat-9fj3kd02lq8xzvbn41ty"
+    fields = {"text": "Two.", "tags": ["deploy", spelt], "source": {"by": secret, "uri": f"https://u:{secret}@h/x"}}
+    lines = [
+        json.dumps({"v": 1, "kind": "memory", "id": "mem-a", "text": "One."}),
+        json.dumps({"v": 1, "kind": "memory", "id": "mem-b", **fields}),
+    ]
+    found = desk.import_lines(lines, trusting=False, **ADA)
+    kept = memory.reference("mem-b")
+    assert kept.tags == ("deploy",)
+    assert secret not in repr(kept)
+    assert spelt not in repr(kept)
+    assert "What looks like a secret was taken out of 1." in imported_line(found, trusting=False)
+    again = desk.import_lines(lines, trusting=False, **ADA)
+    assert "secret" not in imported_line(again, trusting=False)
+
+
 def test_what_a_file_says_for_memories_that_are_here_is_left_out_and_told(desk, memory):
     own = left(memory, "Deploy on Fridays.")
     lines = [
