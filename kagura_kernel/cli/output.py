@@ -121,6 +121,10 @@ _UNPRINTED = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u
 _TIED = "\u00a0"
 _HERE = {
     "run the cell again": "try again",
+    "Run the cell again": "Try again",
+    "run its cell again": "run it again",
+    "Run its cell again": "Run it again",
+    "Write what comes next into a cell of its own": "Give what comes next as a task of its own",
     # In a notebook its card says how.
     " and go on from there.": " and go on from there with `--resume last`.",
     "restart the kernel": "start again",

@@ -171,7 +171,7 @@ def _check_box(request: RunRequest, choices: Choices) -> None:
         raise UnknownName("box", box, ("auto", *choices.boxes))
     if request.image and box in WITHOUT_IMAGES:
         raise NotThisTime(
-            f"Boxes of {box} have no images: they show this machine's own programs. Leave `--image {request.image}` "
+            f"Boxes of {box} have no images: they show their machine's own programs. Leave `--image {request.image}` "
             "out, or use `--box docker`. A picture is shown to the model with `--picture FILE`."
         )
 

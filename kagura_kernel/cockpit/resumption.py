@@ -147,7 +147,8 @@ def _why_not(row: RunRow) -> str:
     if row.brain == "replay":
         return "it played a cassette. Run its cell again."
     if row.live:
-        return f"it still goes on ({row.status}). Follow it with `%kagura attach {row.run_id}`, or stop it first."
+        follow = f"Follow it in a notebook with `%kagura attach {row.run_id}`"
+        return f"it still goes on ({row.status}). {follow}, or stop it first."
     if row.lineage:
         return f"it worked for {row.lineage[0]}. Resume that one."
     if row.status == "done" and row.verified is not False:
@@ -160,7 +161,7 @@ def _without_checkpoint(row: RunRow) -> str:
         return "it was denied before it had begun. Run its cell again."
     return (
         "nothing of where it stood is kept: it ended before its box was ready, it is too old, or what it had grown "
-        f"from was erased. `%kagura attach {row.run_id}` tells what it did; run its cell again."
+        f"from was erased. In a notebook `%kagura attach {row.run_id}` tells what it did; run its cell again."
     )
 
 

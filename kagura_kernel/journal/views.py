@@ -120,7 +120,8 @@ def gone_on_with(journal: Journal, run_id: str, by: str = "") -> str:
             return ""
         if row.live:
             return (
-                f"{row.run_id} goes on from it. Follow that one with `%kagura attach {row.run_id}`, or stop it first."
+                f"{row.run_id} goes on from it. Follow that one in a notebook with `%kagura attach {row.run_id}`, or "
+                "stop it first."
             )
         if row.status == "done" and row.verified is not False:
             return f"{row.run_id} went on from it and ended well. Write what comes next into a cell of its own."

@@ -376,6 +376,8 @@ def test_an_empty_text_is_its_beginning(text):
         ("Record one with `%%kagura --record x`.", "Record one with `kagura-kernel run --record x`."),
         ("%%kagura runs fine", "%%kagura runs fine"),
         ("Wait a little and run the cell again.", "Wait a little and try again."),
+        ("It played a cassette. Run its cell again.", "It played a cassette. Run it again."),
+        ("Write what comes next into a cell of its own.", "Give what comes next as a task of its own."),
         ("Give it more and go on from there.", "Give it more and go on from there with `--resume last`."),
         ("Start the kernel in the project's own folder.", "Start in the project's own folder."),
     ],
