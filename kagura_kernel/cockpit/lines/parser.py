@@ -253,7 +253,9 @@ def _variable(text: str) -> str:
     from kagura_kernel.domain.variables import VARIABLE_NAME
 
     if not VARIABLE_NAME.fullmatch(text):
-        raise Unreadable(f"{text!r} cannot name a variable; letters, digits and _ can, as in `df_2`")
+        # Python takes letters of every script, a shell does not.
+        other = f"; `-i value={text}` gives it such a name there" if text.isidentifier() else ""
+        raise Unreadable(f"{text!r} cannot name a variable in a box; A to Z, digits and _ can, as in `df_2`{other}")
     return text
 
 

@@ -257,6 +257,7 @@ def test_a_home_directory_is_found_in_a_file_name(private_home):
         ("--writable-root=yes", "--writable-root takes no value"),
         ("--brain --model x", "--brain needs a value: `--brain NAME`"),
         ("-i 2x", "'2x' cannot name a variable"),
+        ("-i größe", "`-i value=größe` gives it such a name there"),
         ("-i x=1+", "'1+' is no Python expression"),
         ("-i top=df[df.x > 3]", "one with spaces stands in quotes"),
         ("-o a,,b", "has one too many; several stand without spaces"),
