@@ -33,6 +33,9 @@ LIBRARIES = (
 )
 """Whose records are taken, too; from which level on is left to whoever runs this process."""
 
+_EXPORTERS = "opentelemetry.exporter."
+"""What sends telemetry: each try of a collector that is away is counted and told by `status`, and is no line."""
+
 MOST_WAITING = 1000
 """Records that may wait; further ones are counted, and the next line says how many."""
 
@@ -106,6 +109,8 @@ class _Writer(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take it as it is now: what it speaks of may change before it is written."""
+        if record.name.startswith(_EXPORTERS) and record.levelno < logging.ERROR:
+            return
         try:
             told = _told(record), self._cleaner()
             with self._guard:

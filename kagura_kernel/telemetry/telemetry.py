@@ -40,6 +40,11 @@ _PROTOCOLS = (
     "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
 )
 _EXPORTERS = ("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER")
+_ENDPOINTS = (
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +208,11 @@ def problems() -> list[str]:
         f"{name}: it is `http/protobuf`, on the collector's port 4318"
         for name in _PROTOCOLS
         if odd(name, "http/protobuf")
+    ]
+    found += [
+        f"{name}: it is an address that begins with http:// or https://"
+        for name in _ENDPOINTS
+        if not os.environ.get(name, "http://").startswith(("http://", "https://"))
     ]
     found += [f"{name}: it is `otlp` or `none`" for name in _EXPORTERS if odd(name, "otlp", "none")]
     return found

@@ -164,13 +164,15 @@ def test_an_address_is_shown_without_what_may_be_secret(monkeypatch):
 def test_variables_that_ask_for_what_is_not_there_are_problems(monkeypatch):
     assert problems() == []
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "collector:4318")
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "zipkin")
     found = problems()
-    assert [line.partition(":")[0] for line in found] == ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_TRACES_EXPORTER"]
+    wrong = ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_TRACES_EXPORTER"]
+    assert [line.partition(":")[0] for line in found] == wrong
     from kagura_kernel.assembly.settings import check_telemetry
 
     assert check_telemetry(Settings()) == []
-    assert [field for field, _ in check_telemetry(Settings(telemetry=True))] == ["telemetry", "telemetry"]
+    assert [field for field, _ in check_telemetry(Settings(telemetry=True))] == ["telemetry"] * 3
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     assert check_telemetry(Settings(telemetry=True)) == []
 

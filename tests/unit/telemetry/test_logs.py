@@ -98,6 +98,15 @@ def test_a_secret_in_a_library_s_line_does_not_get_out(opened, place, name):
     ]
 
 
+def test_what_an_exporter_tries_again_is_no_line_and_what_it_gives_up_is_one(opened, place):
+    one = opened()
+    exporter = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    exporter.warning("Transient error, retrying in 1 s.")
+    exporter.error("Failed to export.")
+    one.close()
+    assert [line["text"] for line in lines(place)] == ["Failed to export."]
+
+
 def test_other_handlers_of_the_program_get_nothing_of_ours(opened, caplog):
     opened()
     log.warning("hunter2")
