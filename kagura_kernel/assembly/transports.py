@@ -19,6 +19,7 @@ from kagura_kernel.cockpit.transports.actions import terms_of
 from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken, NotInstalled, UnknownName
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.settings import Problem, Settings
+from kagura_kernel.domain.value_faults import value_fault
 from kagura_kernel.membrane.credentials.secret import SOURCES, SecretReader, keep_standing, read_reference
 
 if TYPE_CHECKING:
@@ -159,10 +160,6 @@ def _wrong_brain(field: str, brain: str) -> Iterator[Problem]:
         yield field, f"there is no such brain; it must be one of {', '.join(known)}"
 
 
-# An id of Discord's is a number to whoever copies it.
-_FAULTS = {"extra_forbidden": "there is no such field", "string_type": "it must be a text, in quotes"}
-
-
 def _read(
     name: str, table: Mapping[str, Any], settings: type[ChatSettings], tokens: Sequence[str]
 ) -> tuple[ChatSettings | None, dict[str, SecretReference], list[Problem]]:
@@ -182,11 +179,11 @@ def _read(
         found_settings = settings.model_validate(rest)
     except ValidationError as error:
         # Not chained: a chained validation error could print what was given.
-        found = error.errors(include_input=False, include_context=False, include_url=False)
+        found = error.errors(include_input=False, include_url=False)
     else:
         problems.extend(_wrong_brain(f"{where}.brain", found_settings.brain))
         return found_settings, kept, problems
     for one in found:
         field = ".".join([where, *map(str, one["loc"])])
-        problems.append((field, _FAULTS.get(one["type"], one["msg"].removeprefix("Value error, "))))
+        problems.append((field, value_fault(one)))
     return None, kept, problems

@@ -21,6 +21,7 @@ from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.domain.former_names import FORMER, MODES
 from kagura_kernel.domain.late_dataclass import dataclass, field, fields
 from kagura_kernel.domain.plugins import Risk
+from kagura_kernel.domain.value_faults import value_fault
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -691,39 +692,13 @@ def _is_plain_text(value: Any) -> bool:
     return type(value) is str and value.isascii()
 
 
-# Of what pydantic finds, in the words of somebody who writes a file of settings; nothing else of its context is told.
-_FAULTS = {
-    "missing": "it is missing",
-    "string_type": "it must be a text, in quotes",
-    "bool_type": "it must be true or false",
-    "bool_parsing": "it must be true or false",
-    "int_type": "it must be a whole number",
-    "int_parsing": "it must be a whole number",
-    "int_from_float": "it must be a whole number",
-    "float_type": "it must be a number",
-    "float_parsing": "it must be a number",
-    "finite_number": "it must be a number",
-    "tuple_type": "it must be a list, in brackets",
-    "dict_type": "it must be a table",
-    "model_type": "it must be a table",
-    "literal_error": "it must be {expected}",
-    "enum": "it must be {expected}",
-    "greater_than": "it must be more than {gt:g}",
-    "greater_than_equal": "it must be at least {ge:g}",
-    "less_than": "it must be less than {lt:g}",
-    "less_than_equal": "it must be at most {le:g}",
-}
-
-
 def _why(problem: ErrorDetails, values: Mapping[str, Any]) -> str:
     kind, place = problem["type"], problem["loc"]
     if kind == "extra_forbidden":
         known = _TYPES if len(place) == 1 else EndpointSettings.__dataclass_fields__
         near = get_close_matches(str(place[-1]), list(known), n=1)
-        return f"there is no such setting{f', did you mean {near[0]!r}?' if near else ''}"
-    if kind not in _FAULTS:
-        return problem["msg"].removeprefix("Value error, ")
-    message = _FAULTS[kind].format_map(problem.get("ctx", {}))
+        return f"{value_fault(problem)}{f', did you mean {near[0]!r}?' if near else ''}"
+    message = value_fault(problem)
     instead = MODES.get(str(values["permission_mode"])) if place == ("permission_mode",) else None
     return f"{message}: {instead}" if instead else message
 

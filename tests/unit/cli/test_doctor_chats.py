@@ -47,7 +47,7 @@ def test_a_chat_that_can_be_opened_is_ok_and_says_who_is_heard(tmp_path):
             "fail",
             "transports.slack.brain: there is no such brain; it must be one of auto, claude",
         ),
-        ({"colour": SECRET}, "fail", "transports.slack.colour: there is no such field"),
+        ({"colour": SECRET}, "fail", "transports.slack.colour: there is no such setting"),
     ],
 )
 def test_what_keeps_a_chat_from_being_heard_is_told_with_what_mends_it(tmp_path, more, state, said):

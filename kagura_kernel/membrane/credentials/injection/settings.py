@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -28,7 +28,11 @@ from pydantic import (
     model_validator,
 )
 
+from kagura_kernel.domain.value_faults import value_fault
 from kagura_kernel.membrane.credentials.provider_http import Strict, check_url
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 PLACEHOLDER = "added-by-the-membrane"
 """What stands where a program insists on a key that it does not need."""
@@ -263,8 +267,8 @@ def read_injections(value: Any, where: str, parts: tuple[str, ...]) -> tuple[tup
 
 def told(error: ValidationError, where: str) -> list[str]:
     """The problems that pydantic found, each a line: names of settings, never a value."""
-    details = error.errors(include_input=False, include_url=False, include_context=False)
-    return [_problem(where, detail["loc"], detail["type"], detail["msg"]) for detail in details]
+    details = error.errors(include_input=False, include_url=False)
+    return [_problem(where, detail["loc"], detail) for detail in details]
 
 
 def _one(table: Any, where: str) -> tuple[tuple[Injection, ...], list[str]]:
@@ -279,8 +283,8 @@ def _one(table: Any, where: str) -> tuple[tuple[Injection, ...], list[str]]:
         return (_INJECTION.validate_python({"way": way} | table),), []
     except ValidationError as error:
         # Not chained: a chained validation error could print what was given. The first part of each place is the way.
-        details = error.errors(include_input=False, include_url=False, include_context=False)
-        return (), [_problem(where, detail["loc"][1:], detail["type"], detail["msg"]) for detail in details]
+        details = error.errors(include_input=False, include_url=False)
+        return (), [_problem(where, detail["loc"][1:], detail) for detail in details]
 
 
 def _preset(table: Mapping[str, Any], where: str) -> tuple[tuple[Injection, ...], list[str]]:
@@ -309,8 +313,5 @@ def _wrong_slots(way: Injection, where: str, parts: tuple[str, ...]) -> list[str
     return [f"{where}: a template names something that there is not; the credential has {', '.join(parts)}"]
 
 
-def _problem(where: str, place: tuple[int | str, ...], sort: str, text: str) -> str:
-    at = ".".join([where, *map(str, place)])
-    if sort == "extra_forbidden":
-        return f"{at}: there is no such setting"
-    return f"{at}: {text.removeprefix('Value error, ')}"
+def _problem(where: str, place: tuple[int | str, ...], detail: ErrorDetails) -> str:
+    return f"{'.'.join([where, *map(str, place)])}: {value_fault(detail)}"

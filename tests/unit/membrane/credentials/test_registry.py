@@ -104,12 +104,12 @@ def test_all_problems_of_all_providers_are_told_at_once() -> None:
         "providers.one.token: a secret is never written here",
         "providers.one.api_url: it must be https, except on loopback",
         "providers.one.colour: there is no such setting",
-        "providers.one.scopes: Field required",
+        "providers.one.scopes: it is missing",
         "providers.two.kind: it must be one of static, aws_sts",
-        "providers.three.app_id: Input should be a valid string",
-        "providers.three.installation_id: Input should be greater than 0",
+        "providers.three.app_id: it must be a text, in quotes",
+        "providers.three.installation_id: it must be more than 0",
         "providers.three.private_key: private_key_env and private_key_file are given",
-        "providers.three.scopes.read.permissions.contents: Input should be 'read', 'write' or 'admin'",
+        "providers.three.scopes.read.permissions.contents: it must be 'read', 'write' or 'admin'",
         "providers.three.scopes: a scope's name",
     ):
         assert expected in told

@@ -58,7 +58,7 @@ def test_each_way_can_be_said_alone_or_with_others() -> None:
         (SECRET, "it must be a table"),
         ({"way": SECRET}, ".way: it must be one of header, file, env"),
         ({"way": ["header"]}, ".way: it must be one of"),
-        ({"way": "header"}, ".upstream: Field required"),
+        ({"way": "header"}, ".upstream: it is missing"),
         (UP | {SECRET[:4]: SECRET}, ".ghp_: there is no such setting"),
         ({"upstream": "http://api.example.com"}, ".upstream: it must be https, except on loopback"),
         ({"upstream": f"https://me:{SECRET}@api.example.com"}, ".upstream: it must not hold a name or password"),
