@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.domain import errors
 
 if TYPE_CHECKING:
+    from kagura_kernel.domain.events import RunVerified
     from kagura_kernel.domain.outcome import RunOutcome
     from kagura_kernel.views.run import RunView
 
 DONE, NOT_DONE, NOT_SET_UP = 0, 2, 3
+
+_PRINTED = 20
+"""Lines of what a verification printed, which mostly says at its end what was wrong."""
 
 _NOT_SET_UP = frozenset(
     error.code
@@ -85,8 +89,18 @@ def waiting_changes(view: RunView, run_id: str) -> str:
     return "\n".join(lines)
 
 
+def check_text(event: RunVerified) -> str:
+    """Whether the work was good, and where it was not, the end of what its verification printed below it."""
+    from kagura_kernel.domain.visible import printed
+    from kagura_kernel.views.status import verified_line
+
+    mark = "=" if event.passed else "!"
+    said = [] if event.passed else printed(event.text).rstrip().split("\n")[-_PRINTED:]
+    return "\n".join([f"{mark} {verified_line(event)}", *(f"    {line}" for line in said if line.strip())])
+
+
 class QuietProgress:
-    """Nothing on the way but that there is no box; at the end what needs somebody."""
+    """Nothing on the way but that there is no box; at the end what needs somebody, and work that is not good."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
@@ -105,16 +119,18 @@ class QuietProgress:
                 self.tell(f"! {visible(note)}")
 
     def finish(self, view: RunView) -> None:
-        """What was refused for want of somebody who could be asked, and changes that wait."""
+        """What was refused for want of somebody who could be asked, what did not pass, and changes that wait."""
         self.refresh(view)
         from kagura_kernel.render.escape import one_line
         from kagura_kernel.views.approvals import verdict_words
-        from kagura_kernel.views.parts import Ask
+        from kagura_kernel.views.parts import Ask, Check
 
         for item in view.items:
             if isinstance(item, Ask) and item.decision is not None and item.decision.verdict != "allow":
                 title = one_line(item.request.title, 300)
                 self.tell(f"{title}{'' if title.endswith('?') else ':'} {verdict_words(item)}")
+            if isinstance(item, Check) and not item.event.passed:
+                self.tell(check_text(item.event))
         if line := waiting_changes(view, self._run_id):
             self.tell(line)
 

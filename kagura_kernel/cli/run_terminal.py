@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cli.run_outcome import waiting_changes
+from kagura_kernel.cli.run_outcome import check_text, waiting_changes
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.visible import visible
@@ -30,7 +30,7 @@ from kagura_kernel.views.card import given_text
 from kagura_kernel.views.changes import changes_text
 from kagura_kernel.views.commits import commits_text
 from kagura_kernel.views.head import box_line, box_notes, head_line
-from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage
+from kagura_kernel.views.parts import Ask, Call, Check, Item, Note, Passage
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.status import status_words
 
@@ -76,9 +76,9 @@ class TerminalProgress:
     def refresh(self, view: RunView) -> None:
         """Print what has become whole, put what is asked, and say what goes on."""
         self._announce(view)
-        self._print_whole(view.items[:-1])
         # What the agent says last may be its answer, which has a place of its own.
-        self._print_whole([item for item in view.items[-1:] if not isinstance(item, Passage)])
+        last = _last_words(view)
+        self._print_whole([item for item in view.items if item is not last])
         if self._keyboard is not None:
             waits = self._keyboard.open
             self._keyboard.look(view.pending)
@@ -128,7 +128,7 @@ class TerminalProgress:
     def _words(self, item: Item) -> str:
         if isinstance(item, Ask) and self._keyboard is not None and self._keyboard.has_put(item):
             return f"  {verdict_words(item)}"
-        return item_text(item)
+        return check_text(item.event) if isinstance(item, Check) else item_text(item)
 
     def _under_way(self, view: RunView) -> None:
         """One line that is written over; none while a question stands there, and none on a terminal that cannot."""
@@ -208,9 +208,15 @@ def _is_answer(item: Item, view: RunView) -> bool:
     return (
         isinstance(item, Passage)
         and view.finished is not None
-        and item is view.items[-1]
+        and item is _last_words(view)
         and item.text.strip() == view.finished.text.strip()
     )
+
+
+def _last_words(view: RunView) -> Passage | None:
+    """What the agent says after all that it does; its work is tried out behind that."""
+    last = next((item for item in reversed(view.items) if not isinstance(item, Check)), None)
+    return last if isinstance(last, Passage) else None
 
 
 def _style(item: Item) -> str:

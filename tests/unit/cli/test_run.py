@@ -15,7 +15,7 @@ from kagura_kernel.cockpit.commands import KAGURA, OF_A_RUN
 from kagura_kernel.cockpit.lines.parser import parse_line
 from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.errors import ApprovalExpired, UsageError
-from kagura_kernel.domain.events import ApprovalRequested
+from kagura_kernel.domain.events import ApprovalRequested, RunVerified
 from kagura_kernel.domain.grammar import NOTEBOOK, Surface
 from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.testing.patience import eventually
@@ -251,6 +251,35 @@ def test_where_nobody_looks_what_was_refused_is_said_at_the_end(title, begins, c
     assert told.out == ""
     assert told.err == f"{begins}Denied by policy: nobody is here who could be asked\n"
     assert waiting_changes(view, "run-1") == ""
+
+
+def _checked(**changes: Any) -> RunVerified:
+    facts = {"command": "pytest -q", "passed": False, "exit_code": 1, "text": "collected 2\n1 failed\x1b[31m!\n"}
+    return RunVerified(run_id="run-1", session_id="ses-1", at=SampleRun().started().at, **{**facts, **changes})
+
+
+def test_what_did_not_pass_is_said_with_the_end_of_what_it_printed(capsys):
+    run = SampleRun()
+    view = RunView().apply_all([run.started(), run.said("Done."), _checked(), run.finished(text="Done.")])
+    for progress in (QuietProgress("run-1"), TerminalProgress("run-1", lambda *_: None, lambda: None)):
+        progress.refresh(view)
+        progress.finish(view)
+        told = capsys.readouterr().err
+        said = "! verification did not pass in a fresh box: pytest -q, exit 1\n    collected 2\n    1 failed!\n"
+        assert said in told
+    good = RunView().apply_all([run.started(), _checked(passed=True, exit_code=0), run.finished()])
+    QuietProgress("run-1").finish(good)
+    assert capsys.readouterr().err == ""
+
+
+def test_an_answer_whose_work_was_tried_out_is_left_to_standard_output(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    run, view = SampleRun(), RunView()
+    progress = TerminalProgress("run-1", lambda *_: None, lambda: None)
+    for event in (run.started(), run.said("It works."), _checked(passed=True), run.finished(text="It works.")):
+        progress.refresh(view.apply_all([event]))
+    progress.finish(view)
+    assert "It works." not in capsys.readouterr().err
 
 
 def test_commits_that_wait_are_said_at_the_end_too():
