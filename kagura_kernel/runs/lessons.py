@@ -126,8 +126,10 @@ class Learning:
             trigger = f"{what} could not be run: {verified.why}" if verified.why else f"{what} {how}"
             yield Failure("verification", trigger, telling_line(verified.text), line=verified.command)
         yield from self._denied
-        # That a brain could not be asked says nothing of the task.
-        if ending.status in {"failed", "stopped"} and not ending.error_code.startswith("ERR_BRAIN"):
+        # That a brain could not be asked, or that a run failed before it did anything (no box, a wrong setting), says
+        # nothing of the task.
+        tried = ending.status == "stopped" or (ending.status == "failed" and self._attempts)
+        if tried and not ending.error_code.startswith("ERR_BRAIN"):
             yield Failure("run", f"The run ended with {ending.error_code}", ending.error_text)
 
     async def _keep(self, leaving: _Leaving, failure: Failure) -> None:

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
-from kagura_kernel.domain.errors import ApprovalDenied, BrainRefused, MemoryUnavailable, RunKilled, TurnsExhausted
+from kagura_kernel.domain.errors import (
+    ApprovalDenied,
+    BrainRefused,
+    MemoryUnavailable,
+    RunKilled,
+    TurnsExhausted,
+    UnknownName,
+)
 from kagura_kernel.domain.events import MemoryWritten, RunVerified
 from kagura_kernel.domain.memory import LESSON, Author, Draft, Query, Source, Tier
 from kagura_kernel.domain.patterns import Handoff
@@ -151,6 +158,15 @@ async def test_that_a_brain_could_not_be_asked_teaches_nothing_about_the_task(ri
     refused = Ending("failed", error=BrainRefused("claude", "the key is not valid"))
     assert refused.error_code == "ERR_BRAIN_REFUSED"
     assert await (await rig.run()).leave(refused, None) == ()
+
+
+async def test_that_a_run_could_not_begin_teaches_nothing_about_the_task(rig):
+    no_box = Ending("failed", error=UnknownName("box", "nope", ["auto", "docker"]))
+    assert await (await rig.run()).leave(no_box, None) == ()
+    run = await rig.run("run-2")
+    use(run, "./deploy.sh")
+    await run.leave(no_box, None)
+    assert rig.triggers == {"The run ended with ERR_UNKNOWN_NAME"}
 
 
 async def test_a_step_that_an_earlier_run_had_done_is_not_looked_at(rig):
