@@ -1,8 +1,9 @@
 """`kagura-kernel setup`: walks through what the doctor finds, and writes down what a person chooses.
 
-Without a terminal, or with `--yes`, nobody is asked: what cannot be right is set back to what always works, and the
-rest is told. A key is never written into a file, and neither is a chat's token: it goes into the keychain, or stays
-where it is.
+Without a terminal, or with `--yes`, nobody is asked, and what does not work is told. With `--yes` a setting that
+nothing could make right is set back to what always works; one that only does not work now (a server that is down, no
+Docker yet) is somebody's choice, and stays. A key is never written into a file, and neither is a chat's token: it goes
+into the keychain, or stays where it is.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.assembly import brain_choice, brain_names, load_settings
 from kagura_kernel.assembly.chats import CHATS
 from kagura_kernel.assembly.local_services import local_services, local_urls
+from kagura_kernel.assembly.memories import check_memory
 from kagura_kernel.assembly.settings_file import KEYCHAIN, write_setting, write_settings
 from kagura_kernel.assembly.transports import make_transport
 from kagura_kernel.brain.openai_compatible import KNOWN
 from kagura_kernel.cli import doctor
 from kagura_kernel.cli.doctor_rows import BRAIN, FAIL, MEMORY, OK, SANDBOX, TRANSPORT, Finding, brains, chats, laid_out
-from kagura_kernel.cli.status import look_at_memory
 from kagura_kernel.cockpit.transports.transport import TransportError
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field, replace
 from kagura_kernel.journal.place import place_in_use
 from kagura_kernel.journal.settings_text import Value
 from kagura_kernel.membrane.credentials.secret import SOURCES, KeychainUnusable, keep_in_keychain, keychain_name
-from kagura_kernel.sandbox.selection import AUTO, BUILT_IN
+from kagura_kernel.sandbox.selection import AUTO, BUILT_IN, registered
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.transports.transport import Heard
@@ -272,7 +273,9 @@ def setup(arguments: SimpleNamespace) -> int:
     """
     parts = [arguments.part] if arguments.part else list(PARTS)
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not arguments.yes
-    walk = Walk(os.environ, asks=asks, mend=arguments.yes)
+    walk = Walk(os.environ, asks=asks)
+    if arguments.yes:
+        walk.set_back(parts, load_settings(os.environ))
     for part in parts:
         print(f"{part}\n")
         before = load_settings(os.environ)
@@ -345,7 +348,6 @@ class Walk:
     environ: Mapping[str, str]  # Variables
     _: KW_ONLY
     asks: bool  # Whether somebody can be asked
-    mend: bool  # Whether what cannot be right is set back where nobody is asked
     talk: Talk = field(default_factory=Talk)  # How they are asked
 
     def through(self, part: str, settings: Settings) -> None:
@@ -355,15 +357,40 @@ class Walk:
             ConfigurationError: the settings cannot be written, or would be wrong.
             EOFError: nobody answers any more.
         """
-        walks = {"brain": self._brain, "memory": self._memory, "sandbox": self._sandbox, "transport": self._transport}
-        walks[part](settings)
+        match part:
+            case "brain":
+                self._brain(settings)
+            case "transport":
+                self._transport(settings)
+            case "memory" if self.asks:
+                self._memory()
+            case "sandbox" if self.asks:
+                self._sandbox()
+
+    def set_back(self, parts: Sequence[str], settings: Settings) -> None:
+        """Set back what nothing could make right: all of it at once, since a file with the rest of it is not written.
+
+        Raises:
+            ConfigurationError: the settings cannot be written, or would still be wrong.
+        """
+        third = registered()
+        boxes = (AUTO, *BUILT_IN, *third.backends, *third.broken)
+        wrong = {
+            BRAIN: ("brain", "auto", settings.brain not in ("auto", *brain_names())),
+            MEMORY: ("memory", "", bool(check_memory(settings))),
+            SANDBOX: ("box", AUTO, settings.box not in boxes),
+        }
+        values = {name: value for part, (name, value, is_wrong) in wrong.items() if is_wrong and part in parts}
+        if values:
+            path = write_settings(self.environ, values)
+            for name, value in values.items():
+                self._say_written(name, value, path)
+            self.talk.say("")
 
     def _brain(self, settings: Settings) -> None:
         if not self.asks:
             if any(row.state != OK for row in brains(settings, self.environ) if row.name == "brain"):
                 self.talk.say(f"{self._sign_in}\n{_SERVICE}")
-            if self.mend and settings.brain not in ("auto", *brain_names()):
-                self._write("brain", "auto")
             return
         ways = ["leave it as it is", "Claude, by a sign-in or a key"]
         ways += ["a service with an OpenAI-compatible API, or a model on this machine"]
@@ -440,11 +467,7 @@ class Walk:
         if secret and _keep(self.talk, name, secret, advice):
             self._write("key_keyring", f"{KEYCHAIN}/{name}", table=f"endpoints.{name}")
 
-    def _memory(self, settings: Settings) -> None:
-        if not self.asks:
-            if self.mend and settings.memory and not look_at_memory(settings).ok:
-                self._write("memory", "")
-            return
+    def _memory(self) -> None:
         ways = ["leave it as it is", "a file in our data directory", "another file", "a PostgreSQL database"]
         match self.talk.choose("Where should memories be kept?", [*ways, "Kagura Memory Cloud"]):
             case 1:
@@ -462,11 +485,7 @@ class Walk:
         if place:
             self._write("memory", place)
 
-    def _sandbox(self, settings: Settings) -> None:
-        if not self.asks:
-            if self.mend and settings.box != AUTO:
-                self._write("box", AUTO)
-            return
+    def _sandbox(self) -> None:
         names = [AUTO, *BUILT_IN]
         ways = ["leave it as it is", "auto: Docker where its image is built, else bubblewrap", *BUILT_IN]
         number = self.talk.choose("Which box should runs have?", ways)
@@ -480,7 +499,9 @@ class Walk:
             self.talk.say(WITHOUT_ASKING)
 
     def _write(self, name: str, value: str, *, table: str = "") -> None:
-        path = write_setting(self.environ, name, value, table=table)
+        self._say_written(name, value, write_setting(self.environ, name, value, table=table), table)
+
+    def _say_written(self, name: str, value: str, path: Path, table: str = "") -> None:
         shown = f"[{table}] {name}" if table else name
         self.talk.say(f"{shown} = {value!r} was written to {path}.")
         variable = f"KAGURA_{name.upper()}"

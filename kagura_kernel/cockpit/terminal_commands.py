@@ -77,7 +77,13 @@ TERMINAL_COMMANDS = (
             ),
             Argument("part", Kind.CHOICE, "what thinks", required=False, choices=("brain",), surfaces=NOTEBOOK),
         ),
-        (Option(("--yes",), "ask nothing: set back what cannot be right, and say what else to do", surfaces=TERMINAL),),
+        (
+            Option(
+                ("--yes",),
+                "ask nothing: set back what nothing could make right, and say what else to do",
+                surfaces=TERMINAL,
+            ),
+        ),
         ("setup", "setup brain"),
         detail="Writes to your settings file; a key or a token goes into the keychain, never into a file. Without a "
         "terminal nobody is asked. Exit code 0 if runs can begin with it, 3 if something still has to be done.",

@@ -44,7 +44,7 @@ Answer = Callable[..., str]
 def walk() -> Answer:
     """Walks through a part with these answers, and tells what was said."""
 
-    def through(part: str, *answers: str, secret: str = "", asks: bool = True, mend: bool = False) -> str:
+    def through(part: str, *answers: str, secret: str = "", asks: bool = True) -> str:
         said: list[str] = []
         coming: Iterator[str] = iter(answers)
 
@@ -52,7 +52,7 @@ def walk() -> Answer:
             said.append(question)
             return next(coming)
 
-        found = Walk(os.environ, asks=asks, mend=mend, talk=Talk(ask, lambda _: secret, said.append))
+        found = Walk(os.environ, asks=asks, talk=Talk(ask, lambda _: secret, said.append))
         found.through(part, load_settings(os.environ))
         assert next(coming, None) is None
         assert SECRET not in "\n".join(said)
@@ -155,17 +155,32 @@ def test_a_variable_that_overrides_what_is_written_is_named(walk, monkeypatch):
     assert "The variable KAGURA_BOX overrides it" in walk("sandbox", "2")
 
 
-def test_where_nobody_is_asked_what_cannot_be_right_is_set_back_and_the_rest_is_told(walk, file, tmp_path):
-    for name, value in (("box", "docker"), ("memory", str(tmp_path / "nowhere" / "m.sqlite3"))):
-        write_setting({"KAGURA_CONFIG": str(file)}, name, value)
+def test_where_nobody_is_asked_nothing_is_written(walk, file):
+    file.parent.mkdir(parents=True)
+    file.write_text('brain = "nobody"\nbox = "paper"\nmemory = "relative"\n')
     before = file.read_text()
-    assert "ANTHROPIC_API_KEY" in walk("brain", asks=False)
-    for part in ("memory", "sandbox"):
+    for part in PARTS:
         walk(part, asks=False)
     assert file.read_text() == before
-    for part in PARTS:
-        walk(part, asks=False, mend=True)
-    assert written(file) == {"box": "auto", "memory": ""}
+
+
+def test_what_nothing_could_make_right_is_set_back_together(file, capsys):
+    file.parent.mkdir(parents=True)
+    file.write_text('brain = "nobody"\nbox = "paper"\nmemory = "relative"\npool_size = 2\n')
+    main(["setup", "--yes"])
+    assert written(file) == {"brain": "auto", "box": "auto", "memory": "", "pool_size": 2}
+    assert capsys.readouterr().out.startswith(f"brain = 'auto' was written to {file}.\nmemory = ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("box", "docker"), ("box", "ssh"), ("memory", "postgresql://ada@127.0.0.1:9/memories")]
+)
+def test_what_only_does_not_work_now_stays_as_somebody_has_chosen_it(file, name, value, capsys):
+    write_setting({"KAGURA_CONFIG": str(file)}, name, value)
+    before = file.read_text()
+    assert main(["setup", "memory" if name == "memory" else "sandbox", "--yes"]) in (0, 3)
+    assert file.read_text() == before
+    assert "was written" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def walk() -> Answer:
             said.append(question)
             return next(unseen)
 
-        found = Walk(os.environ, asks=asks, mend=False, talk=Talk(ask, ask_secret, said.append))
+        found = Walk(os.environ, asks=asks, talk=Talk(ask, ask_secret, said.append))
         found.through("transport", load_settings(os.environ))
         assert (next(coming, None), next(unseen, None)) == (None, None)
         assert not [secret for secret in secrets if secret and secret in "\n".join(said)]
