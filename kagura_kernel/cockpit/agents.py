@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kagura_kernel.domain.errors import AgentInvalid, UsageError
 from kagura_kernel.domain.patterns import DelegationTerms, Handoff
 from kagura_kernel.domain.policy import PermissionMode, SandboxPolicy, SandboxPolicyType, WriteMode
-from kagura_kernel.domain.settings import Settings
+from kagura_kernel.domain.settings import WRITES, Settings
 from kagura_kernel.membrane.credentials.lease import parse_grant
 from kagura_kernel.membrane.egress.hosts import NONE
 from kagura_kernel.membrane.grant import WRITE_THROUGH, RunGrant
@@ -227,4 +227,8 @@ def write_mode(intent: RunRequest, order: AgentOrder | None, settings: Settings)
     """How changes reach the project."""
     wanted = order.agent.definition.write if order is not None else None
     named = {"acceptEdits": WriteMode.THROUGH, "default": WriteMode.ASK}.get(intent.mode or "")
-    return intent.write_mode or named or wanted or settings.write
+    said = intent.write_mode or named
+    if intent.handoff is not None and said is not None and wanted is not None:
+        # Whoever hands work on says how much may be done at most, and a definition that wants less keeps to that.
+        return min(said, wanted, key=WRITES.index)
+    return said or wanted or settings.write

@@ -19,7 +19,8 @@ from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.errors import JournalError, UsageError
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.notebook import CONTEXT_MODES
-from kagura_kernel.domain.policy import HOST, SandboxPolicyType, WriteMode
+from kagura_kernel.domain.policy import HOST, SandboxPolicyType
+from kagura_kernel.domain.settings import WRITES
 from kagura_kernel.journal.claims import RENEW_SECONDS, BoxQuota, Claim, Claims
 from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.sharing import sees_all
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 _Chosen = Callable[[str], str]
 _Keeps = Callable[["RunOrder", "Settings", _Chosen], bool]
-_WRITES = (WriteMode.NONE, WriteMode.ASK, WriteMode.THROUGH)
 _POLICIES = list(SandboxPolicyType)
 
 
@@ -157,7 +157,7 @@ _KEEPS: Mapping[str, _Keeps] = {
     "net": _net,
     "policy": lambda order, settings, _: _POLICIES.index(order.spec.policy.type) <= _POLICIES.index(settings.policy),
     "workers": lambda order, settings, _: order.brain is None or order.delegation.workers == settings.workers,
-    "write": lambda order, settings, _: _WRITES.index(order.write_mode) <= _WRITES.index(settings.write),
+    "write": lambda order, settings, _: WRITES.index(order.write_mode) <= WRITES.index(settings.write),
 } | {name: _thinking(name) for name in _THINKING}
 """Whether an order keeps to a setting, of those that something else has a say in."""
 

@@ -52,6 +52,10 @@ class WriteMode(StrEnum):
     NONE = "none"
 
 
+WRITES = (WriteMode.NONE, WriteMode.ASK, WriteMode.THROUGH)
+"""From the least to the most."""
+
+
 def _setting(default: Any, meaning: str, *, unit: str = "", shown: str = "", label: str = "", **bounds: float) -> Any:
     """One setting.
 

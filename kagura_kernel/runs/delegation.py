@@ -27,6 +27,7 @@ from kagura_kernel.tools.fences import fenced, plain, shorten_middle
 from kagura_kernel.tools.toolbox import Tool
 
 if TYPE_CHECKING:
+    from kagura_kernel.kit.definitions.definition import AgentDefinition
     from kagura_kernel.kit.definitions.references import ResolvedAgent
     from kagura_kernel.memory.store import MemoryStore
     from kagura_kernel.runs.context import RunContext
@@ -39,6 +40,7 @@ class TakenOver:
     files: tuple[str, ...] = ()  # Paths that are in the parent's workspace now
     # Paths that the parent, or another child, had changed meanwhile; left as they were there
     conflicts: tuple[str, ...] = ()
+    left_out: bool = False  # Whether none of them was wanted: it did not end well, or its definition keeps them back
 
 
 def to_restore(changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
@@ -254,7 +256,7 @@ def told(outcome: RunOutcome, usd: float | None, memories: Sequence[str], taken:
         lines.append(f"Its changes, now in your workspace: {_paths(taken.files)}")
     if taken.conflicts:
         lines.append(f"Not taken over, because they were changed here meanwhile: {_paths(taken.conflicts)}")
-    if not is_good(outcome) and outcome.changes:
+    if taken.left_out:
         lines.append("Its changes were left out.")
     recorded = "\n".join(lines)
     if outcome.text.strip():
@@ -431,7 +433,7 @@ class Delegation:
                     journal = self._context.parts.journal
                     outcome = await to_the_end(self._children, order, journal, one.started, one.lost)
                     ids = await one.ended(outcome)
-                    taken = await self._take_over(begun, outcome)
+                    taken = await self._take_over(wanted.agent, begun, outcome)
                 except (JournalError, ApprovalAborted):
                     raise
                 except KaguraError as error:
@@ -470,17 +472,25 @@ class Delegation:
     def _brain(self, sub: str) -> tuple[str, str]:
         """Brain and model of a child: its definition's where that names them, otherwise its parent's."""
         order = self._context.order
-        wanted = order.agent.agent.agents[sub].definition if sub and order.agent is not None else None
+        wanted = self._definition(sub)
         brain = "" if wanted is not None and wanted.brain else order.brain.name if order.brain is not None else ""
         model = "" if wanted is not None and (wanted.model or wanted.brain) else order.model
         return brain, model
 
+    def _definition(self, sub: str) -> AgentDefinition | None:
+        """Of a sub-agent; None for another one like this run's."""
+        agent = self._context.order.agent
+        return agent.agent.agents[sub].definition if sub and agent is not None else None
+
     # ------------------------------------------------------------------ after
 
-    async def _take_over(self, begun: Sequence[FileChange], outcome: RunOutcome) -> TakenOver:
+    async def _take_over(self, sub: str, begun: Sequence[FileChange], outcome: RunOutcome) -> TakenOver:
         # A child that tells of no file has none, or they could not be brought out of its box: nothing is undone then.
-        if not is_good(outcome) or not outcome.changes:
+        if not outcome.changes:
             return TakenOver()
+        definition = self._definition(sub)
+        if not is_good(outcome) or (definition is not None and definition.write is WriteMode.NONE):
+            return TakenOver(left_out=True)
         context = self._context
         # One child after the other: what the first one brings is what the second one's changes are held against.
         async with self._laying:

@@ -279,6 +279,18 @@ def test_what_a_child_does_badly_is_left_out(cockpit_with, project, verify):
     assert outcome.changed_files == []
 
 
+def test_what_a_sub_agent_keeps_back_by_its_definition_does_not_reach_its_parent(cockpit_with, project):
+    definition = project / "boss.yaml"
+    definition.write_text("name: boss\nagents:\n  reader: {write: none}\n  writer: {write: ask}\n")
+    makes = [Ask("bash", {"command": "touch new.txt"}), "Looked."]
+    scripts = {"one": [hand_on("child", agent="reader"), "."], "two": [hand_on("child", agent="writer"), "."]}
+    cockpit = cockpit_with({**scripts, "child": makes})
+    kept, brought = (cockpit.launch(launch(project, task, agent=str(definition))).result(60) for task in ("one", "two"))
+    answer = only(cockpit, kept.run_id, "tool.finished")
+    assert (answer.is_error, "Its changes were left out." in answer.text) == (False, True)
+    assert (kept.changed_files, brought.changed_files) == ([], ["new.txt"])
+
+
 def test_a_child_s_verification_proves_nothing_to_anybody_else(cockpit_with, project):
     memory = FakeMemory()
     cockpit = cockpit_with({"parent": [hand_on("child", verify="true"), "."]}, memory=memory)
@@ -477,6 +489,16 @@ def test_a_program_may_say_in_text_what_a_cell_says(cockpit_with, project):
     begun = [only(cockpit, outcome.run_id, "run.started") for outcome in (alone, among)]
     assert [(one.write_mode, one.project) for one in begun] == [("none", str(project))] * 2
     assert [only(cockpit, one.run_id, "run.granted").egress for one in begun] == [(), ()]
+
+
+@pytest.mark.parametrize("write", [WriteMode.ASK, WriteMode.THROUGH])
+def test_an_agent_none_of_whose_changes_reach_the_project_keeps_them_in_a_set_too(cockpit_with, project, write):
+    writes = [Ask("write_file", {"path": "new.txt", "content": "x"}), "Done."]
+    cockpit = cockpit_with({"one": writes}, settings={"write": write})
+    [outcome] = cockpit.session().dispatch(["one"], agent="reviewer", project=project).result(60)
+    assert [(change.path, change.state) for change in outcome.changes] == [("new.txt", "discarded")]
+    assert only(cockpit, outcome.run_id, "run.started").write_mode == "none"
+    assert not (project / "new.txt").exists()
 
 
 def test_a_task_that_cannot_begin_does_not_hold_up_the_others(cockpit_with, project):
