@@ -191,9 +191,13 @@ def usual_net(order: AgentOrder | None, settings: Settings) -> tuple[str, ...]:
 
 
 def budget(intent: RunRequest, definition: AgentDefinition, settings: Settings) -> float | None:
-    """What may be spent, USD: the person's word, else the lower one of the definition's and the settings'."""
+    """What may be spent, USD: the person's word, else the lower one of the definition's and the settings'.
+
+    The share of work that was handed on is no word for this one run: a definition with less keeps to its own.
+    """
     if intent.budget_usd is not None:
-        return intent.budget_usd
+        own = definition.budget.usd if intent.handoff is not None else None
+        return intent.budget_usd if own is None else min(own, intent.budget_usd)
     limits = [one for one in (definition.budget.usd, settings.budget_usd) if one is not None]
     return min(limits, default=None)
 

@@ -387,6 +387,16 @@ def test_all_of_them_together_spend_no_more_than_their_budget(cockpit_with, proj
     assert costs[-1] > limit / 4 - USD_PER_TURN
 
 
+def test_a_definition_with_less_than_its_share_keeps_to_its_own_budget(cockpit_with, project):
+    definition = project / "thrifty.yaml"
+    definition.write_text(f"name: thrifty\nbudget: {{usd: {2 * USD_PER_TURN}}}\n")
+    cockpit = cockpit_with({"endless": ENDLESS})
+    dispatched = cockpit.session().dispatch(["endless"], budget_usd=1.0, agent=str(definition), project=project)
+    [outcome] = dispatched.result(60)
+    assert (outcome.status, outcome.error_code) == ("stopped", "ERR_BUDGET_EXHAUSTED")
+    assert (outcome.cost.usd or 0.0) <= 3 * USD_PER_TURN
+
+
 def test_what_is_left_may_be_too_little_for_another_one(cockpit_with, project):
     cockpit = cockpit_with({"endless": ENDLESS})
     tasks = ["endless"] * 2
