@@ -23,6 +23,7 @@ _FIRST_ERROR = 400
 
 # How the program ends its sentence about a service that no request has reached.
 _UNREACHED = re.compile(r"\((E[A-Z_]{4,})\)\W*\Z")
+_NO_ADDRESS = "API Error: Invalid URL"
 
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 _RETRIED = {"rate_limit": "too many requests"}
@@ -194,8 +195,8 @@ class Reading:
         said = without(self._secrets, result.result or "; ".join(result.errors or ()) or result.subtype)
         if result.api_error_status is not None and result.api_error_status >= _FIRST_ERROR:
             return refused(result.api_error_status, said, self._name)
-        if self._refusal == "authentication_failed":
-            return BrainNotConfigured(f"The {self._name} brain is not signed in: {SIGN_IN_HINT}.")
+        if missing := self._missing(said):
+            return BrainNotConfigured(f"The {self._name} brain {missing}.")
         if self._cut:
             # What the program says then is long, and about its own last try at something else.
             return BrainLost(self._name, "the connection to its service was cut in the middle of an answer")
@@ -205,6 +206,17 @@ class Reading:
         if self._refusal:
             return BrainRefused(self._name, said)
         return BrainLost(self._name, f"its program gave up ({said})")
+
+    def _missing(self, said: str) -> str:
+        """What has to be set up first, as the end of a sentence; empty when nothing has."""
+        if self._refusal == "authentication_failed":
+            return f"is not signed in: {SIGN_IN_HINT}"
+        if _NO_ADDRESS in said:
+            return (
+                "cannot think: ANTHROPIC_BASE_URL is no address that its program can use. Write all of it, https:// "
+                "included, or take it away"
+            )
+        return ""
 
 
 def refused(status: int, said: str, name: str = NAME) -> BrainRefused:

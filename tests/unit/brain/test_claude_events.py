@@ -113,6 +113,14 @@ def test_a_connection_that_was_cut_in_an_answer_is_a_loss_in_few_words(stop, sta
     assert len(caught.value.message) < 150
 
 
+def test_an_address_that_is_none_is_a_matter_of_setting_up():
+    reading = Reading([])
+    said = "API Error: Invalid URL"
+    read(reading, whole("1", TextBlock(said), error="unknown"))
+    with pytest.raises(BrainNotConfigured, match="ANTHROPIC_BASE_URL is no address"):
+        read(reading, result(is_error=True, result=said))
+
+
 @pytest.mark.parametrize("refusal", [None, "unknown"])
 def test_a_service_that_nothing_reached_has_refused_nothing(refusal):
     reading = Reading([])
