@@ -104,8 +104,8 @@ def recall(
 
     Returns:
         One line for each memory, with its id as the index, and the columns `score` (0 to 1, comparable within one
-        answer), `tier`, `type`, `source`, `age` (timedelta), `why_matched`, `summary`, `text`, `tags`, `scope`,
-        `pinned` and `at` (UTC). As the end of a cell in a notebook it is a list with buttons.
+        answer), `tier`, `type`, `source`, `age` (timedelta), `why_matched`, `summary`, `text`, `said` (then, of a
+        lesson), `tags`, `scope`, `pinned` and `at` (UTC). As the end of a cell in a notebook it is a list with buttons.
 
     Raises:
         UsageError: the tier or the time makes no sense.

@@ -168,7 +168,7 @@ def why_not(terms: DelegationTerms, depth: int, children: int) -> str:
     if depth >= terms.depth:
         return f"Work is handed on at most {terms.depth} deep, and this run is at that depth: do the work yourself."
     if children >= terms.children:
-        return f"This run has handed on {children} parts of its work, and more are not allowed: do the rest yourself."
+        return f"This run has handed on as many parts of its work as it may ({children}): do the rest yourself."
     return ""
 
 

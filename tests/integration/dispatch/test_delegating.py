@@ -161,7 +161,7 @@ def test_what_is_beyond_number_and_depth_is_refused_in_words(cockpit_with, proje
     outcome = cockpit.launch(launch(project)).result(60)
     first, second = events(cockpit, outcome.run_id, "tool.finished")
     assert not first.is_error
-    assert "has handed on 1 parts" in second.text
+    assert "as many parts of its work as it may (1)" in second.text
     child = only(cockpit, outcome.run_id, "child.started").child
     assert "There is no tool 'delegate'" in told(cockpit, RunOutcome(child, "", "done"))
 

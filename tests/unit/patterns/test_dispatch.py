@@ -143,7 +143,7 @@ def test_depth_and_number_have_limits_that_are_told():
     terms = DelegationTerms(depth=2, children=3)
     assert why_not(terms, 1, 2) == ""
     assert "at most 2 deep" in why_not(terms, 2, 0)
-    assert "handed on 3 parts" in why_not(terms, 1, 3)
+    assert "as it may (3)" in why_not(terms, 1, 3)
     assert why_not(DelegationTerms(depth=0), 0, 0)
 
 
