@@ -13,7 +13,7 @@ import os
 import stat
 
 from . import frames
-from .files import INPUT, in_batches, name_of, refusal
+from .files import INPUT, in_batches, name_of
 from .processes import text_bytes
 
 TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds
@@ -44,7 +44,7 @@ def _counted(found: Iterator[Change | None]) -> Iterator[Change | None]:
         if change is not None:
             count += 1
             if count > frames.MAX_ENTRIES // 2:
-                raise refusal(errno.E2BIG, f"More than {frames.MAX_ENTRIES // 2} files changed")
+                raise OSError(errno.E2BIG, f"More than {frames.MAX_ENTRIES // 2} files changed")
         yield change
 
 

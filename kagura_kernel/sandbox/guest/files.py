@@ -122,11 +122,6 @@ def described(problem: OSError) -> dict[str, Any]:
     return {"error": name, "text": problem.strerror or name}
 
 
-def refusal(number: int, text: str) -> OSError:
-    """An error of our own with a system's number."""
-    return OSError(number, text)
-
-
 CHUNK = 256 * 1024
 BATCH = 128
 
@@ -165,9 +160,9 @@ def read(path: bytes, offset: int, limit: int | None) -> Operation:
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISDIR(mode):
-            raise refusal(errno.EISDIR, "Is a directory")
+            raise OSError(errno.EISDIR, "Is a directory")
         if not stat.S_ISREG(mode):
-            raise refusal(errno.EINVAL, "Not a regular file")
+            raise OSError(errno.EINVAL, "Not a regular file")
         if offset:
             os.lseek(fd, offset, os.SEEK_SET)
         left = limit
@@ -239,9 +234,9 @@ def _old_mode(path: bytes) -> int | None:
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(found):
-        raise refusal(errno.EISDIR, "Is a directory")
+        raise OSError(errno.EISDIR, "Is a directory")
     if not stat.S_ISREG(found):
-        raise refusal(errno.EINVAL, "Not a regular file")
+        raise OSError(errno.EINVAL, "Not a regular file")
     return stat.S_IMODE(found)
 
 
@@ -286,10 +281,10 @@ def glob(root: bytes, pattern: str, limit: int) -> Operation:
     absolute = pattern.startswith("/")
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise refusal(errno.EINVAL, "A pattern must not go up")
+        raise OSError(errno.EINVAL, "A pattern must not go up")
     base = b"/" if absolute else root
     if not os.path.isdir(base):
-        raise refusal(errno.ENOENT, "No such file or directory")
+        raise OSError(errno.ENOENT, "No such file or directory")
     yield from in_batches(_limited(_matches(base, _compiled(parts), "/" if absolute else ""), limit))
     return {}
 

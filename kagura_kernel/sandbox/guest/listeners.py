@@ -13,7 +13,7 @@ from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 
 from . import frames
 from .clients import Client
-from .files import described, refusal
+from .files import described
 from .loop import READ, Link, Loop
 
 TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds
@@ -237,7 +237,7 @@ def bound(port: int) -> list[_socket.socket]:
         OSError: it is taken, or there is no loopback to listen on.
     """
     _check_loopback()
-    taken = refusal(errno.EADDRINUSE, "Address already in use")
+    taken = OSError(errno.EADDRINUSE, "Address already in use")
     for _ in range(1 if port else TRIES):
         first = _listen(_socket.AF_INET, "127.0.0.1", port)
         try:
@@ -297,7 +297,7 @@ def _check_loopback() -> None:
     try:
         probe.connect(("127.0.0.1", 9))  # sends nothing
     except OSError as problem:
-        raise refusal(errno.ENETDOWN, "The loopback interface of the box is down") from problem
+        raise OSError(errno.ENETDOWN, "The loopback interface of the box is down") from problem
     finally:
         probe.close()
 

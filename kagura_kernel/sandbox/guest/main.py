@@ -10,7 +10,7 @@ import sys
 
 from . import frames
 from .commands import GRACE, Running
-from .files import Job, described, refusal
+from .files import Job, described
 from .loop import READ, Link, Loop
 from .processes import descendants, freeze, harden, kill_all, signal_all, text_bytes
 
@@ -168,14 +168,14 @@ class Guest:
         except OSError as problem:
             return _failed(problem)
         except ValueError:
-            return _failed(refusal(errno.EINVAL, "Not a path"))
+            return _failed(OSError(errno.EINVAL, "Not a path"))
 
     def _chosen(self, request: dict[str, Any]) -> Operation:  # noqa: PLR0911 - a table of operations
         from . import changes, files
 
         name, shown = request["op"], request.get("path", "")
         if "\0" in shown:
-            raise refusal(errno.EINVAL, "Embedded null byte")
+            raise OSError(errno.EINVAL, "Embedded null byte")
         path = self._path(shown)
         if name == "read":
             return files.read(path, request["offset"], request["limit"])
@@ -192,12 +192,12 @@ class Guest:
             return changes.unpack(path, self._baseline if path == self._workspace else {}, self._protected)
         if name == "changes":
             return changes.report(self._differences())
-        raise refusal(errno.ENOSYS, "Unknown operation")
+        raise OSError(errno.ENOSYS, "Unknown operation")
 
     def _check_writable(self, path: bytes) -> None:
         inside = path == self._workspace or path.startswith(self._workspace + b"/")
         if inside and not self._config["writable"]:
-            raise refusal(errno.EROFS, "Read-only file system")
+            raise OSError(errno.EROFS, "Read-only file system")
 
     def _differences(self) -> Any:
         from . import changes
