@@ -12,7 +12,7 @@ from time import perf_counter
 
 from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.docker.flags import Labels, create_body
+from kagura_kernel.sandbox.docker.flags import create_body
 from kagura_kernel.sandbox.gvisor import RunscBackend
 from kagura_kernel.sandbox.pool import WarmPool
 from kagura_kernel.sandbox.python_view import current_view
@@ -199,7 +199,7 @@ def docker_run(bench: Bench) -> Measure:
 
 def _flags(bench: Bench) -> list[str]:
     """The body of our create call as words of the docker program."""
-    body = create_body(spec(None), PYTHON, ["true"], Labels("bench", "bench", "bench"), os.cpu_count() or 1)
+    body = create_body(spec(None), PYTHON, ["true"], {}, os.cpu_count() or 1)
     host = body["HostConfig"]
     profile = bench.folder / "seccomp.json"
     (wanted,) = (option for option in host["SecurityOpt"] if option.startswith("seccomp="))

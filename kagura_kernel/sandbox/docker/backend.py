@@ -19,13 +19,14 @@ from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, Sandbox
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.policy import IsolationClass
-from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
+from kagura_kernel.sandbox.backend import BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_argv, guest_payload
 from kagura_kernel.sandbox.box import BoxStarter, Parked, PipedBox, identities, kind_of, send_as_root, send_workspace
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.docker.attach import AttachPipe, attach
 from kagura_kernel.sandbox.docker.engine import OTHER_BOXES, Daemon, DockerEngine, DockerEvents, Image
 from kagura_kernel.sandbox.docker.flags import (
+    BOX_LABEL,
     DEFAULT_IMAGE,
     HOLDER_LABEL,
     NAME,
@@ -33,7 +34,6 @@ from kagura_kernel.sandbox.docker.flags import (
     OWNER_LABEL,
     ROOT,
     TOO_OLD,
-    Labels,
     command_environment,
     create_body,
     guest_config,
@@ -128,12 +128,12 @@ class DockerBackend(BoxStarter):
         # In a container the host's kernel is shared, and filtered; with gVisor each box has its own.
         self.isolation = IsolationClass.GVISOR if gvisor else IsolationClass.CONTAINER
         self._notes: tuple[str, ...] = (OPEN_PIPE,) if gvisor else ()
-        self._owner = owner or this_owner()
         self._default_image = default_image
         self._holder = secrets.token_hex(8)
         self._engine = DockerEngine(self._endpoint)
         self._events = DockerEvents(self._endpoint, self._holder)
-        self._volumes = DockerVolumes(self._engine, self._owner, self._holder)
+        self._labels = {OWNER_LABEL: owner or this_owner(), HOLDER_LABEL: self._holder}
+        self._volumes = DockerVolumes(self._engine, self._labels)
         self._reaper: Reaper | None = None
         self._proven: set[str] = set()
         self._images: dict[str, tuple[float, Image]] = {}
@@ -279,14 +279,14 @@ class DockerBackend(BoxStarter):
             raise SandboxUnsupported(self.name, ROOT_NEEDS)
         await self._stand_by(daemon.api)
         box_id = new_box_id()
-        labels = Labels(box_id, self._owner, self._holder)
+        labels = {BOX_LABEL: box_id, **self._labels}
         async with self._freed_on_failure(box_id):
             body = create_body(spec, image.id, guest_argv(_PYTHON), labels, daemon.cpus, runtime, image.volumes)
             copies, warnings = await self._create_shown(box_id, body, spec, image)
             query = "stream=1&stdin=1&stdout=1&stderr=1"
             pipe = await attach(self._endpoint, f"/v{daemon.api}/containers/{box_id}/attach?{query}")
             self._events.expect(box_id)
-            channel = BoxChannel(box_id, pipe, workspace=WORKSPACE, explain=lambda: self._explain(box_id, pipe))
+            channel = BoxChannel(box_id, pipe, explain=lambda: self._explain(box_id, pipe))
             running = Running(box_id, name, image, channel, (*warnings, *copies.notes), copies)
             try:
                 # Waits in the daemon until the guest reads; nothing is lost by being early.
@@ -390,7 +390,7 @@ class DockerBackend(BoxStarter):
         exec_id = await self._engine.exec_create(running.id, guest_argv(_PYTHON), ROOT)
         path = f"/v{daemon.api}/exec/{exec_id}/start"
         pipe = await attach(self._endpoint, path, {"Detach": False, "Tty": False})
-        channel = BoxChannel(running.id, pipe, workspace=WORKSPACE)
+        channel = BoxChannel(running.id, pipe)
         return await send_as_root(channel, spec, command_environment(running.image.env, {}), same_python=True)
 
     # ---------------------------------------------------------------- freeing

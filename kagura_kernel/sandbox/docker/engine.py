@@ -65,12 +65,7 @@ class DockerEvents:
         self._ends: dict[str, End] = {}
         self._news = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
-        self._connected = False
-
-    @property
-    def connected(self) -> bool:
-        """Whether the daemon is being listened to."""
-        return self._connected
+        self.connected = False  # whether the daemon is being listened to
 
     async def listen(self, api_version: str) -> None:
         """Begin to listen, again after the daemon went away; returns once the daemon has agreed or declined.
@@ -95,7 +90,7 @@ class DockerEvents:
         except BaseException:
             writer.close()
             raise
-        self._connected = True
+        self.connected = True
         self._listening = asyncio.create_task(self._listen(reader, writer), name="kagura-docker-events")
 
     def expect(self, box_id: str) -> None:
@@ -132,7 +127,7 @@ class DockerEvents:
                     self._note(json.loads(line))
                     self._news.set()
         finally:
-            self._connected = False
+            self.connected = False
             self._news.set()
             writer.close()
             with contextlib.suppress(OSError):

@@ -29,9 +29,9 @@ NAME = "docker"
 DEFAULT_IMAGE = "kagura/python:latest"
 USER = "65532:65532"
 ROOT = "0:0"
-BOX_LABEL = "kagura.box"
-OWNER_LABEL = "kagura.owner"
-HOLDER_LABEL = "kagura.holder"
+BOX_LABEL = "kagura.box"  # the box's id, also its container's name
+OWNER_LABEL = "kagura.owner"  # the process that something belongs to, for a sweep by another one
+HOLDER_LABEL = "kagura.holder"  # the back-end object of that process, for its own clearing up
 CONTENT_LABEL = "kagura.content"
 FILLING = "kagura-fill-"
 """How the names of containers begin through which volumes are filled."""
@@ -46,15 +46,6 @@ class Volume:
 
     name: str  # its name at the daemon
     target: str  # where a box sees it, read-only
-
-
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """Whose a container is."""
-
-    box: str  # the box's id, also the container's name
-    owner: str  # the process that it belongs to, for a sweep by another one
-    holder: str  # the back-end object of that process, for its own clearing up
 
 
 def host_threads(limits: BoxLimits) -> int:
@@ -86,7 +77,7 @@ def create_body(
     spec: BoxSpec,
     image: str,
     argv: Sequence[str],
-    labels: Labels,
+    labels: Mapping[str, str],
     cpus_there: int,
     runtime: str = "",
     places: Sequence[str] = (),
@@ -104,7 +95,7 @@ def create_body(
         "Hostname": "box",
         "Env": [],
         "WorkingDir": WORKSPACE,
-        "Labels": {BOX_LABEL: labels.box, OWNER_LABEL: labels.owner, HOLDER_LABEL: labels.holder},
+        "Labels": dict(labels),
         "Healthcheck": {"Test": ["NONE"]},
         "NetworkDisabled": True,
         "Tty": False,
@@ -238,7 +229,6 @@ def command_environment(image_env: Sequence[str], extra: Mapping[str, str]) -> d
 def guest_config(spec: BoxSpec, image_env: Sequence[str]) -> GuestConfig:
     """What the guest is told about the box that `spec` asks for."""
     return GuestConfig(
-        workspace=WORKSPACE,
         protected=spec.policy.untold,
         env=command_environment(image_env, {**(_as_root(image_env) if spec.writable_root else {}), **spec.env}),
         writable=spec.policy.writable,

@@ -24,7 +24,7 @@ import stat
 import tarfile
 import tempfile
 from collections import OrderedDict
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import IO
@@ -32,7 +32,7 @@ from typing import IO
 from kagura_kernel.domain.errors import PathNotShown, SandboxUnavailable
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.sandbox.docker.engine import DockerEngine
-from kagura_kernel.sandbox.docker.flags import CONTENT_LABEL, FILLING, HOLDER_LABEL, OWNER_LABEL, Volume, filling_body
+from kagura_kernel.sandbox.docker.flags import CONTENT_LABEL, FILLING, HOLDER_LABEL, Volume, filling_body
 from kagura_kernel.sandbox.docker.reaper import remove_left_volumes
 from kagura_kernel.sandbox.populate import DEEPEST, DIRECTORY, REGULAR
 
@@ -231,9 +231,9 @@ class Copies:
 class DockerVolumes:
     """The volumes of one back-end object at one daemon."""
 
-    def __init__(self, engine: DockerEngine, owner: str, holder: str) -> None:
+    def __init__(self, engine: DockerEngine, labels: Mapping[str, str]) -> None:
         self._engine = engine
-        self._labels = {OWNER_LABEL: owner, HOLDER_LABEL: holder}
+        self._labels = labels  # of the back-end object
         self._filled: OrderedDict[str, str] = OrderedDict()
         self._read: dict[Path, Packed] = {}
         self._one_by_one = asyncio.Lock()

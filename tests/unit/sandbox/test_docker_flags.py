@@ -14,7 +14,6 @@ from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyT
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
 from kagura_kernel.sandbox.box import sizes
 from kagura_kernel.sandbox.docker.flags import (
-    Labels,
     Volume,
     command_environment,
     create_body,
@@ -23,7 +22,7 @@ from kagura_kernel.sandbox.docker.flags import (
     with_volumes,
 )
 
-LABELS = Labels("box-1", "host:1:2", "abc")
+LABELS = {"kagura.box": "box-1", "kagura.owner": "host:1:2", "kagura.holder": "abc"}
 MIB = 2**20
 
 
@@ -64,7 +63,7 @@ def test_neither_variables_nor_the_project_stand_in_the_containers_record(spec: 
     made = body(spec)
     assert made["Env"] == []
     assert "/project" not in json.dumps(made)
-    assert made["Labels"] == {"kagura.box": "box-1", "kagura.owner": "host:1:2", "kagura.holder": "abc"}
+    assert made["Labels"] == LABELS
 
 
 def test_limits_become_limits():
