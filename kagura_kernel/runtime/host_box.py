@@ -29,6 +29,7 @@ from kagura_kernel.sandbox.boot import GuestConfig, guest_argv, guest_payload
 from kagura_kernel.sandbox.box import LEFT_OUT, PipedBox, sizes
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.owner import owner_alive, this_owner
+from kagura_kernel.sandbox.pipe import FdPipe
 from kagura_kernel.sandbox.populate import send_project
 
 NO_WALLS = "There is no box: what this run does it does on this machine, as you, with your files and your network"
@@ -148,7 +149,7 @@ class _Started:
             os.close(their_in)
             os.close(their_out)
         self._keeper = Watchdog(self.process.pid, box_id) if keeps else None
-        self.channel = BoxChannel.over_fds(box_id, our_in, our_out, workspace=str(workspace), explain=self._explain)
+        self.channel = BoxChannel(box_id, FdPipe(our_in, our_out), workspace=str(workspace), explain=self._explain)
         config = GuestConfig(
             workspace=str(workspace),
             protected=spec.policy.untold,

@@ -9,16 +9,20 @@ back-ends.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import posixpath
+import shutil
+import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
-from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, SandboxUnsupported
+from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, SandboxUnsupported, WorkspaceUnreadable
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, IsolationClass
+from kagura_kernel.domain.search_path import entries_outside, is_inside
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange, BoxSpec, Failed, Listener, Probe, ServeStream
 from kagura_kernel.sandbox.boot import GuestConfig, guest_payload
 from kagura_kernel.sandbox.channel import BoxChannel
@@ -73,6 +77,41 @@ def _why_not(source: Path, target: str, others: list[str]) -> str:
 
 def _within(path: str, place: str) -> bool:
     return f"{path}/".startswith(f"{place}/")
+
+
+def find_program(
+    name: str, given: str | None, workspace: Path | None, *, called: str, places: Sequence[str], install: str
+) -> str:
+    """The program that makes the walls, which must not be a file that a box has put into the project.
+
+    Unless its path is given, it is looked for in these places of the system's, then on PATH. Without a project the
+    working directory is taken for one. `called` is what a person knows the program as.
+
+    Raises:
+        SandboxUnavailable: there is none, or it lies in the project; the text says what to install.
+        WorkspaceUnreadable: the project is replaced at this moment.
+    """
+    if not sys.platform.startswith("linux"):
+        raise SandboxUnavailable(f"{called} needs Linux")
+    try:
+        projects = [str(workspace)] if workspace else _working_directory()
+        path = entries_outside([*places, *os.environ.get("PATH", "").split(":")], projects, os.path.realpath)
+        program = given or shutil.which(name, path=":".join(path))
+        if program is None:
+            raise SandboxUnavailable(f"{called} is not installed", install)
+        if is_inside(os.path.realpath(program), [os.path.realpath(project) for project in projects]):
+            raise SandboxUnavailable(f"{program} lies in the project, where a box can change it", install)
+    except OSError as error:
+        why = f"it was replaced while a box was being started ({error.strerror})"
+        raise WorkspaceUnreadable(str(workspace), why) from error
+    return program
+
+
+def _working_directory() -> list[str]:
+    # One that was removed is nobody's project any more.
+    with contextlib.suppress(OSError):
+        return [str(Path.cwd())]
+    return []
 
 
 def identities(spec: BoxSpec) -> tuple[tuple[int, int] | None, ...]:
@@ -332,7 +371,7 @@ async def send_as_root(
     The guest leaves before any command runs: the channel, which was not started, is closed afterwards.
     """
     try:
-        config = GuestConfig(workspace=WORKSPACE, env=env)
+        config = GuestConfig(env=env)
         channel.start(guest_payload(config, same_python=same_python))
         await channel.hello(_HELLO_SECONDS)
         left_out = await send_workspace(channel, spec)

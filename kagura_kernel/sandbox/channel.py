@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 from kagura_kernel.domain.commands import Command, CommandResult, Output, OutputListener, Stream
 from kagura_kernel.domain.errors import (
@@ -26,9 +26,9 @@ from kagura_kernel.domain.errors import (
 from kagura_kernel.sandbox.backend import WORKSPACE, Failed, Listener, ServeStream
 from kagura_kernel.sandbox.files import BoxFiles
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.listeners import Listeners, no_data
+from kagura_kernel.sandbox.listeners import Listeners
 from kagura_kernel.sandbox.output import Printed
-from kagura_kernel.sandbox.pipe import Buffer, FdPipe, Pipe
+from kagura_kernel.sandbox.pipe import Buffer, Pipe
 from kagura_kernel.sandbox.streams import (
     ROOM,
     DataHandler,
@@ -38,6 +38,7 @@ from kagura_kernel.sandbox.streams import (
     WireError,
     encode_control,
     header,
+    no_data,
     parse_credit,
     parse_object,
 )
@@ -233,13 +234,6 @@ class BoxChannel:
         # Whether the box is gone with its machine, or the way there; whoever explains its end says so.
         self.lost = False
         self._listeners = Listeners(self)
-
-    @classmethod
-    def over_fds(
-        cls, box_id: str, read_fd: int, write_fd: int, *, workspace: str = WORKSPACE, explain: Explain | None = None
-    ) -> Self:
-        """A channel over two descriptors, which it owns from now on."""
-        return cls(box_id, FdPipe(read_fd, write_fd), workspace=workspace, explain=explain)
 
     # ------------------------------------------------------------------- life
 

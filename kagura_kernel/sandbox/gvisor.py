@@ -12,9 +12,7 @@ as into a container. Works as root and, where user namespaces are allowed, as an
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,7 +22,6 @@ from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import PathNotShown, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.policy import IsolationClass
-from kagura_kernel.domain.search_path import entries_outside
 from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import GuestConfig, guest_argv, guest_payload
 from kagura_kernel.sandbox.box import (
@@ -33,18 +30,20 @@ from kagura_kernel.sandbox.box import (
     Parked,
     PipedBox,
     Sizes,
+    find_program,
     identities,
     kind_of,
     send_as_root,
     send_workspace,
     sizes,
 )
-from kagura_kernel.sandbox.bubblewrap.request import SHIMS, guest_config, request_for, uncounted_notes
+from kagura_kernel.sandbox.bubblewrap.request import SHIMS, guest_config, uncounted_notes
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.docker.flags import TOO_OLD, host_threads, refuse_unsupported
 from kagura_kernel.sandbox.docker.seccomp import oci_filter
 from kagura_kernel.sandbox.namespaces import advise, read_facts
+from kagura_kernel.sandbox.pipe import FdPipe
 from kagura_kernel.sandbox.pool import ParkedBox
 from kagura_kernel.sandbox.populate import copy_notes
 from kagura_kernel.sandbox.python_view import PythonView, current_view
@@ -85,8 +84,7 @@ def job_for(spec: BoxSpec, view: PythonView, runsc: Sequence[str]) -> dict[str, 
 
 def guest_config_for(spec: BoxSpec, view: PythonView) -> GuestConfig:
     """What the guest is told."""
-    request = request_for(spec, spec.limits, "", view, copy=True)
-    return guest_config(spec, view, {**request, "writable": spec.policy.writable})
+    return guest_config(spec, view, writable=spec.policy.writable, copy=True)
 
 
 def notes_for(spec: BoxSpec, view: PythonView) -> tuple[str, ...]:
@@ -308,7 +306,7 @@ class RunscBackend(BoxStarter):
             self._view = self._given_view or current_view([Path.home()])
             self._supervisor = SupervisorClient(self._view.as_setup(), gvisor=True)
         view = self._view
-        runsc = self._runsc(way)
+        runsc = self._runsc(way, spec)
         payload = guest_payload(guest_config_for(spec, view), same_python=view.python == sys.executable)
         job = job_for(spec, view, runsc)
         try:
@@ -324,9 +322,10 @@ class RunscBackend(BoxStarter):
         opened.on_end = lambda: self._open.pop(opened.id, None)
         return opened
 
-    def _runsc(self, way: Way) -> list[str]:
+    def _runsc(self, way: Way, spec: BoxSpec) -> list[str]:
         """The program and its options."""
-        words = [_find_program(self._program), "--network=none", f"--platform={way.platform}"]
+        place = find_program("runsc", self._program, spec.workspace, called="runsc", places=_PROGRAMS, install=INSTALL)
+        words = [place, "--network=none", f"--platform={way.platform}"]
         return [*words, "--ignore-cgroups", "--oci-seccomp", *(["--rootless"] if os.geteuid() else [])]
 
     async def _fill(self, opened: OpenedBox, spec: BoxSpec) -> tuple[str, ...]:
@@ -338,10 +337,10 @@ class RunscBackend(BoxStarter):
             return await send_workspace(opened.channel, spec)
         view = self._view or current_view([Path.home()])
         with GuestStreams(sockets=True) as streams:
-            words = enter_words(self._runsc(await self.way()), guest_argv(view.python))
+            words = enter_words(self._runsc(await self.way(), spec), guest_argv(view.python))
             opened.supervisor.enter(opened.id, words, streams.theirs)
             streams.close_theirs()
-            channel = BoxChannel.over_fds(opened.id, *streams.hand_over(), workspace=WORKSPACE)
+            channel = BoxChannel(opened.id, FdPipe(*streams.hand_over()))
         return await send_as_root(channel, spec, {"PATH": "/usr/bin:/bin"}, same_python=view.python == sys.executable)
 
     async def _hand_over(self, opened: OpenedBox, spec: BoxSpec, *, warm: bool) -> PipedBox:
@@ -366,20 +365,6 @@ def _refuse_unsupported(spec: BoxSpec) -> None:
         raise SandboxUnsupported(f"{NAME} (runsc alone)", f"images, and {spec.image} was asked for")
     if spec.writable_root:
         raise SandboxUnsupported(f"{NAME} (runsc alone)", "a writable root: use Docker with runsc as a runtime")
-
-
-def _find_program(given: str | None) -> str:
-    """The program that makes the walls, from directories that no box can have written."""
-    if not sys.platform.startswith("linux"):
-        raise SandboxUnavailable("runsc needs Linux")
-    here: list[str] = []
-    with contextlib.suppress(OSError):
-        here.append(str(Path.cwd()))
-    path = entries_outside([*_PROGRAMS, *os.environ.get("PATH", "").split(":")], here, os.path.realpath)
-    program = given or shutil.which("runsc", path=":".join(path))
-    if program is None:
-        raise SandboxUnavailable("runsc is not installed", INSTALL)
-    return program
 
 
 class GVisorBackend:

@@ -26,6 +26,7 @@ from kagura_kernel.sandbox.streams import (
     News,
     WireError,
     control_payload,
+    no_data,
     parse_credit,
     parse_object,
 )
@@ -382,9 +383,3 @@ def _number(request: Mapping[str, Any], name: str, most: int, *, least: int = 1)
     if type(value) is not int or value < least or (most and value > most):
         raise WireError(f"a connection whose {name} is none")
     return value
-
-
-def no_data(kind: int, payload: memoryview) -> None:
-    """Hear data where there is none to be had."""
-    del kind, payload
-    raise WireError("data on a stream that has none")

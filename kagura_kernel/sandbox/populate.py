@@ -19,7 +19,7 @@ from kagura_kernel.domain.errors import WorkspaceTooLarge, WorkspaceUnreadable
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.files import finish, raise_error
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.streams import Channel, HostStream, WireError
+from kagura_kernel.sandbox.streams import Channel, HostStream, WireError, no_data
 
 PIECE = 128 * 1024
 BATCH = 512 * 1024
@@ -52,7 +52,7 @@ async def send_project(
     """
     project = Project(root, exclude, limit_bytes, protected)
     async with channel.slots:
-        stream = channel.open({"kind": frames.FILE, "op": "populate", "path": into}, _nothing)
+        stream = channel.open({"kind": frames.FILE, "op": "populate", "path": into}, no_data)
         sender = asyncio.get_running_loop().create_task(_send(stream, project))
         try:
             await asyncio.wait([sender, stream.over], return_when=asyncio.FIRST_COMPLETED)
@@ -69,10 +69,6 @@ async def send_project(
     except WireError as problem:
         raise channel.broke(problem) from problem
     return tuple(sorted(project.left_out))
-
-
-def _nothing(_kind: int, _payload: memoryview) -> None:
-    raise WireError("data on a stream that has none")
 
 
 async def _send(stream: HostStream, project: Project) -> None:

@@ -138,6 +138,12 @@ DataHandler = Callable[[int, memoryview], None]
 """Called with DATA or ERRDATA and a payload that is valid only during the call."""
 
 
+def no_data(kind: int, payload: memoryview) -> None:
+    """Hear data where there is none to be had; a `DataHandler`."""
+    del kind, payload
+    raise WireError("data on a stream that has none")
+
+
 class Channel(Protocol):
     """What streams, listeners, commands and files need of the channel that they go through."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.guest import frames
+from kagura_kernel.sandbox.pipe import FdPipe
 
 
 class ScriptedGuest:
@@ -75,7 +76,7 @@ async def scripted_guest(
     """A channel and the guest behind it, which has said hello unless told not to."""
     ours, theirs = socket.socketpair()
     fd = ours.detach()
-    channel = BoxChannel.over_fds("box-scripted", fd, fd, explain=explain)
+    channel = BoxChannel("box-scripted", FdPipe(fd, fd), explain=explain)
     guest = ScriptedGuest(theirs)
     try:
         channel.start(b"")

@@ -26,10 +26,9 @@ from kagura_kernel.domain.errors import (
     WorkspaceUnreadable,
 )
 from kagura_kernel.domain.policy import IsolationClass
-from kagura_kernel.domain.search_path import entries_outside, is_inside
 from kagura_kernel.sandbox.backend import BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
-from kagura_kernel.sandbox.box import TRIAL, BoxStarter, Parked, PipedBox, identities, refuse_further
+from kagura_kernel.sandbox.box import TRIAL, BoxStarter, Parked, PipedBox, find_program, identities, refuse_further
 from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
 from kagura_kernel.sandbox.namespaces import advise, read_facts
 from kagura_kernel.sandbox.populate import copy_notes, send_project
@@ -183,11 +182,7 @@ class BubblewrapBackend(BoxStarter):
         refuse_further(spec, self.name)
         if spec.shown and spec.writable_root:
             raise SandboxUnsupported(self.name, "showing files of the host to a box with a writable root")
-        try:
-            program = find_bwrap(self._program, spec.workspace)
-        except OSError as error:
-            why = f"it was replaced while a box was being started ({error.strerror})"
-            raise WorkspaceUnreadable(str(spec.workspace), why) from error
+        program = find_bwrap(self._program, spec.workspace)
         supervisor, view = self._parts(spec)
         limits, notes = fitting(spec.limits, writable_root=spec.writable_root)
         if spec.image:
@@ -195,7 +190,8 @@ class BubblewrapBackend(BoxStarter):
         while True:
             copy = spec.workspace in self._copies and spec.policy.writable
             request = request_for(spec, limits, program, view, copy=copy)
-            payload = guest_payload(guest_config(spec, view, request), same_python=view.python == sys.executable)
+            config = guest_config(spec, view, writable=request["writable"], copy=copy)
+            payload = guest_payload(config, same_python=view.python == sys.executable)
             # Looked at before: what takes the place of something meanwhile is not what the box shows.
             unchanged = as_it_is(spec, view)
             try:
@@ -266,23 +262,8 @@ _SYSTEM_PROGRAMS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/s
 
 
 def find_bwrap(given: str | None, workspace: Path | None) -> str:
-    """The program that makes the walls, which must not be a file that a box has put into the project.
-
-    Unless its path is given, it is looked for in the system's directories, then on PATH.
-
-    Raises:
-        SandboxUnavailable: there is none, or it lies in the project; the text says what to install.
-    """
-    if not sys.platform.startswith("linux"):
-        raise SandboxUnavailable("bubblewrap needs Linux")
-    projects = [str(workspace)] if workspace else _working_directory()
-    path = entries_outside([*_SYSTEM_PROGRAMS, *os.environ.get("PATH", "").split(":")], projects, os.path.realpath)
-    program = given or shutil.which("bwrap", path=":".join(path))
-    if program is None:
-        raise SandboxUnavailable("bubblewrap is not installed", INSTALL)
-    if is_inside(os.path.realpath(program), [os.path.realpath(project) for project in projects]):
-        raise SandboxUnavailable(f"{program} lies in the project, where a box can change it", INSTALL)
-    return program
+    """The program that makes the walls of a box with this project; raises as `find_program`."""
+    return find_program("bwrap", given, workspace, called="bubblewrap", places=_SYSTEM_PROGRAMS, install=INSTALL)
 
 
 def find_mapping() -> list[list[str]]:
@@ -298,13 +279,6 @@ def find_mapping() -> list[list[str]]:
     if not commands:
         raise SandboxUnavailable("a writable root needs a range of ids that is yours", ADD_RANGE)
     return commands
-
-
-def _working_directory() -> list[str]:
-    # One that was removed is nobody's project any more.
-    with contextlib.suppress(OSError):
-        return [str(Path.cwd())]
-    return []
 
 
 def advise_root(why: str) -> str:

@@ -65,16 +65,15 @@ def request_for(spec: BoxSpec, limits: BoxLimits, program: str, view: PythonView
     }
 
 
-def guest_config(spec: BoxSpec, view: PythonView, request: dict[str, Any]) -> GuestConfig:
-    """What the guest is told, for the box that `request` asks for."""
-    overlay = spec.workspace is not None and request["writable"] and not request["copy"]
+def guest_config(spec: BoxSpec, view: PythonView, *, writable: bool, copy: bool) -> GuestConfig:
+    """What the guest is told; `copy` says that the workspace is empty at first and filled later."""
+    overlay = spec.workspace is not None and writable and not copy
     return GuestConfig(
-        workspace=WORKSPACE,
         upper=UPPER if overlay else None,
         lower=LOWER if overlay else None,
         protected=spec.policy.untold,
         env=_environment(spec, view),
-        writable=request["writable"],
+        writable=writable,
     )
 
 

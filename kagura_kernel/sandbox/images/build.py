@@ -7,7 +7,6 @@ import io
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kagura_kernel.domain.errors import ImageBuildFailed, SandboxUnavailable
@@ -48,9 +47,7 @@ class ImageDaemon:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         client, self._client = self._client, None
         if client is not None:
             client.close()

@@ -305,7 +305,7 @@ class KubernetesBackend(BoxStarter):
             why, channel.lost = await self._explain(pod, container, pipe)
             return why
 
-        channel = BoxChannel(box_id, pipe, workspace=WORKSPACE, explain=explain)
+        channel = BoxChannel(box_id, pipe, explain=explain)
         channel.explain_seconds = _EXPLAIN_SECONDS
         channel.start(payload)
         try:

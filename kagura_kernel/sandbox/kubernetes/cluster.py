@@ -56,39 +56,34 @@ class Cluster:
     """
 
     def __init__(self, namespace: str = "", *, config: str = "", context: str = "") -> None:
-        self._namespace = namespace
+        self.namespace = namespace  # where boxes are made; may be empty before the first call
         self._config = config
         self._context = context
         self._api: Any = None
 
-    @property
-    def namespace(self) -> str:
-        """Where boxes are made; empty before the first call."""
-        return self._namespace
-
     async def create_pod(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Make a pod. Raises `SandboxUnavailable` where the cluster refuses."""
         # Whoever is cancelled removes it, by its name.
-        making = self._asked(lambda core: core.create_namespaced_pod(self._namespace, body, **_RAW))
+        making = self._asked(lambda core: core.create_namespaced_pod(self.namespace, body, **_RAW))
         return await self._made(making)
 
     async def pod(self, name: str) -> dict[str, Any] | None:
         """A pod as it is now; None where it is gone."""
         try:
-            return await self._asked(lambda core: core.read_namespaced_pod(name, self._namespace, **_RAW))
+            return await self._asked(lambda core: core.read_namespaced_pod(name, self.namespace, **_RAW))
         except _NotThere:
             return None
 
     async def pods(self, label: str = BOX_LABEL) -> list[dict[str, Any]]:
         """All pods of the namespace with a label: its boxes."""
-        found = await self._asked(lambda core: core.list_namespaced_pod(self._namespace, label_selector=label, **_RAW))
+        found = await self._asked(lambda core: core.list_namespaced_pod(self.namespace, label_selector=label, **_RAW))
         return list(found.get("items") or ())
 
     async def delete_pod(self, name: str) -> None:
         """Remove a pod at once; nothing happens where it is gone."""
         with contextlib.suppress(_NotThere):
             await self._asked(
-                lambda core: core.delete_namespaced_pod(name, self._namespace, grace_period_seconds=0, **_RAW)
+                lambda core: core.delete_namespaced_pod(name, self.namespace, grace_period_seconds=0, **_RAW)
             )
 
     async def create_claim(self, body: Mapping[str, Any]) -> None:
@@ -108,7 +103,7 @@ class Cluster:
         sandbox = str((status.get("sandbox") or {}).get("name") or "")
         if not sandbox or ready.get("status") != "True":
             return "", str(ready.get("message") or ready.get("reason") or "").strip().rstrip(".")
-        where = SANDBOXES, CLAIMS_VERSION, self._namespace, "sandboxes"
+        where = SANDBOXES, CLAIMS_VERSION, self.namespace, "sandboxes"
         found = await self._call(lambda core: _custom(core).get_namespaced_custom_object(*where, sandbox, **_TIMED))
         return str((found["metadata"].get("annotations") or {}).get(POD_NOTE) or sandbox), ""
 
@@ -126,7 +121,7 @@ class Cluster:
 
     @property
     def _claims(self) -> tuple[str, str, str, str]:
-        return CLAIMS, CLAIMS_VERSION, self._namespace, "sandboxclaims"
+        return CLAIMS, CLAIMS_VERSION, self.namespace, "sandboxclaims"
 
     async def execute(self, name: str, container: str, argv: Sequence[str]) -> WebSocket:
         """The stream to a command that is started in a container; what passes there is kept by nobody."""
@@ -140,7 +135,7 @@ class Cluster:
             return stream(
                 alone.connect_get_namespaced_pod_exec,
                 name,
-                self._namespace,
+                self.namespace,
                 command=list(argv),
                 container=container,
                 stdin=True,
@@ -201,23 +196,23 @@ class Cluster:
 
             networking: Any = NetworkingV1Api(core.api_client)
             try:
-                return networking.read_namespaced_network_policy(name, self._namespace, **_RAW)
+                return networking.read_namespaced_network_policy(name, self.namespace, **_RAW)
             except Exception as error:
                 if getattr(error, "status", None) != _NOT_FOUND:
                     raise
             try:
-                return networking.create_namespaced_network_policy(self._namespace, body, **_RAW)
+                return networking.create_namespaced_network_policy(self.namespace, body, **_RAW)
             except Exception as error:
                 # Another kernel has just made it.
                 if getattr(error, "status", None) != _CONFLICT:
                     raise
-                return networking.read_namespaced_network_policy(name, self._namespace, **_RAW)
+                return networking.read_namespaced_network_policy(name, self.namespace, **_RAW)
 
         found, wanted = (await self._asked(ask))["spec"], body["spec"]
         types = sorted(found.get("policyTypes") or ())
         chosen = found.get("podSelector") == wanted["podSelector"] and types == sorted(wanted["policyTypes"])
         if not chosen or found.get("ingress") or found.get("egress"):
-            why = f"the network policy {name} of {self._namespace} is not the one that denies boxes everything"
+            why = f"the network policy {name} of {self.namespace} is not the one that denies boxes everything"
             raise SandboxUnavailable(why, "Apply docs/operations/kubernetes.yaml again, or have it applied.")
 
     async def rights(self) -> tuple[list[str], list[str]]:
@@ -231,7 +226,7 @@ class Cluster:
             missing: list[str] = []
             for verb, resource, sub in NEEDED:
                 group = "networking.k8s.io" if resource == "networkpolicies" else ""
-                asked = {"namespace": self._namespace, "verb": verb, "resource": resource, "group": group}
+                asked = {"namespace": self.namespace, "verb": verb, "resource": resource, "group": group}
                 body = {"spec": {"resourceAttributes": {**asked, **({"subresource": sub} if sub else {})}}}
                 review = json.loads(api.create_self_subject_access_review(body, **_RAW).data)
                 found = held if review["status"]["allowed"] else missing
@@ -273,7 +268,7 @@ class Cluster:
             # A person may have logged in again since; what is asked next looks.
             if _status(error) == _UNAUTHORIZED:
                 self._api = None
-            raise explained(error, self._namespace) from error
+            raise explained(error, self.namespace) from error
 
     def _core(self) -> Any:
         if self._api is None:
@@ -302,7 +297,7 @@ class Cluster:
             contexts, active = config.list_kube_config_contexts(config_file=file)
             chosen = next((one for one in contexts if one["name"] == wanted), active)
             namespace = chosen["context"].get("namespace", "")
-        self._namespace = self._namespace or namespace or "default"
+        self.namespace = self.namespace or namespace or "default"
         return settings
 
 

@@ -21,7 +21,7 @@ from kagura_kernel.domain.errors import PathNotShown, SandboxUnavailable, Sandbo
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.policy import IsolationClass
-from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
+from kagura_kernel.sandbox.backend import BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
 from kagura_kernel.sandbox.box import (
     LEFT_OUT,
@@ -107,6 +107,8 @@ def _text(value: Any) -> str:
 class _Ground:
     """A session there that has a supervisor and no box yet; then the box's. Ended exactly once, however often asked."""
 
+    channel: BoxChannel  # the pipe to the guest, once there is a session
+
     def __init__(self, host: str, connection: Connection) -> None:
         self.id = new_box_id()
         self.notes: tuple[str, ...] = ()
@@ -123,11 +125,6 @@ class _Ground:
         self._started = False
         self._trees = 0
 
-    @property
-    def channel(self) -> BoxChannel:
-        """The pipe to the guest, once there is a session."""
-        return self._channel
-
     async def open(self, sent_bytes: int, *, same_python: bool) -> There:
         """Start the session and wait until it can have a box.
 
@@ -142,9 +139,9 @@ class _Ground:
             raise SandboxUnavailable("this ssh back-end was closed")
         self._session = session
         self._pipe = SessionPipe(*session.ends)
-        self._channel = BoxChannel(self.id, self._pipe, workspace=WORKSPACE, explain=self._explain)
-        self._channel.explain_seconds = _EXPLAIN_SECONDS
-        self._channel.start(bootstrap(sent_bytes, self._connection.silence, same_python=same_python))
+        self.channel = BoxChannel(self.id, self._pipe, explain=self._explain)
+        self.channel.explain_seconds = _EXPLAIN_SECONDS
+        self.channel.start(bootstrap(sent_bytes, self._connection.silence, same_python=same_python))
         self._alive = asyncio.create_task(self._stay_alive())
         told = await self._answer(_READY_SECONDS)
         if told["op"] == "old":
@@ -195,7 +192,7 @@ class _Ground:
             raise self._refusal(self._ending.why if self._ending else str(told.get("why", "")))
         notes = told.get("notes")
         self.notes = tuple(map(str, notes)) if isinstance(notes, list) else ()
-        await self._channel.hello(_HELLO_SECONDS)
+        await self.channel.hello(_HELLO_SECONDS)
 
     async def end(self) -> None:
         """End everything there and wait until nothing is left; may be called twice."""
@@ -207,7 +204,7 @@ class _Ground:
         if self._alive is not None:
             self._alive.cancel()
         if self._session is not None:
-            await self._channel.close()
+            await self.channel.close()
             await self._session.end()
 
     # ---------------------------------------------------------------- inside
@@ -216,7 +213,7 @@ class _Ground:
         """Wait until the line takes more. Raises `SandboxUnavailable` when it does not for too long."""
         try:
             async with asyncio.timeout(_UNPACK_SECONDS):
-                await self._channel.drained()
+                await self.channel.drained()
         except TimeoutError as error:
             raise self._refusal("it takes nothing any more") from error
 
@@ -266,7 +263,7 @@ class _Ground:
             said.cancel()
         if self._ending is not None:
             return self._ending.why
-        self._channel.lost = True
+        self.channel.lost = True
         lost = f"the connection to {self._host} was lost"
         last = self._session.words.strip().splitlines()[-1:] if self._session is not None else []
         return f"{lost} ({last[0].strip()})" if last else lost
@@ -406,8 +403,8 @@ class SshBackend(BoxStarter):
             lies = await ground.send_tree(project, there.place)
         elsewhere = replace(spec, workspace=lies, extra_read_only=prepared.further)
         request = request_for(elsewhere, limits, there.program, there.view, copy=copy)
-        payload = guest_payload(guest_config(elsewhere, there.view, request), same_python=there.same_python)
-        await ground.start(request, payload)
+        config = guest_config(elsewhere, there.view, writable=request["writable"], copy=copy)
+        await ground.start(request, guest_payload(config, same_python=there.same_python))
         if project is not None:
             return (*notes, *missing_notes(sorted(project.left_out)))
         left_out = await send_workspace(ground.channel, spec) if copy else ()

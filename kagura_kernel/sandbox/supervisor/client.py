@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Self
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.domain.identity import new_box_id
-from kagura_kernel.sandbox.backend import WORKSPACE
 from kagura_kernel.sandbox.channel import BoxChannel
+from kagura_kernel.sandbox.pipe import FdPipe
 from kagura_kernel.sandbox.supervisor.launched import Launched, launch, options_of
 
 _MESSAGE = 1 << 17
@@ -325,7 +325,7 @@ async def open_box(
             await asyncio.wait([started.gone], timeout=_LAST_WORDS)
             return started.gone.result().why if started.gone.done() else ""
 
-        channel = BoxChannel.over_fds(box_id, *streams.hand_over(), workspace=WORKSPACE, explain=explain)
+        channel = BoxChannel(box_id, FdPipe(*streams.hand_over()), explain=explain)
     opened = OpenedBox(supervisor, started, channel)
     try:
         channel.start(payload)

@@ -6,6 +6,7 @@ import pytest
 
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
+from kagura_kernel.sandbox.boot import GuestConfig
 from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
 from kagura_kernel.sandbox.python_view import PythonView
 
@@ -16,6 +17,10 @@ READ_ONLY = SandboxPolicy(type=SandboxPolicyType.READ_ONLY)
 
 def asked(spec: BoxSpec, *, copy: bool = False) -> dict:
     return request_for(spec, spec.limits, "/usr/bin/bwrap", VIEW, copy=copy)
+
+
+def configured(spec: BoxSpec, *, copy: bool = False) -> GuestConfig:
+    return guest_config(spec, VIEW, writable=asked(spec)["writable"], copy=copy)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +50,7 @@ def test_what_may_be_written_follows_the_policy(policy: SandboxPolicy, writable:
     ],
 )
 def test_the_guest_looks_for_changes_where_there_is_an_overlay(spec: BoxSpec, copy: bool, overlay: bool) -> None:
-    config = guest_config(spec, VIEW, asked(spec, copy=copy))
+    config = configured(spec, copy=copy)
     assert (config.upper is not None) is overlay
     assert (config.lower is not None) is overlay
 
@@ -60,7 +65,7 @@ def test_what_is_shown_as_it_is_travels_in_order() -> None:
 
 def test_the_environment_is_small_and_the_specs_word_is_last() -> None:
     spec = BoxSpec(env={"LANG": "de_DE.UTF-8", "EXTRA": "1"})
-    env = guest_config(spec, VIEW, asked(spec)).env
+    env = configured(spec).env
     assert env["PATH"].split(":")[:2] == ["/env/bin", "/run/kagura/bin"]
     assert env["HOME"] == "/home/agent"
     assert env["PYTHONUSERBASE"] == "/u"
@@ -104,9 +109,9 @@ def test_a_writable_root_takes_half_of_the_memory_and_the_rest_is_shared_as_ever
 
 def test_commands_on_a_writable_root_know_that_they_are_root_and_that_nobody_answers() -> None:
     spec = BoxSpec(writable_root=True, env={"DEBIAN_FRONTEND": "readline"})
-    env = guest_config(spec, VIEW, asked(spec)).env
+    env = configured(spec).env
     assert (env["USER"], env["LOGNAME"], env["DEBIAN_FRONTEND"]) == ("root", "root", "readline")
-    assert guest_config(BoxSpec(), VIEW, asked(BoxSpec())).env["USER"] == "agent"
+    assert configured(BoxSpec()).env["USER"] == "agent"
 
 
 @pytest.mark.parametrize("network", [True, False])
@@ -115,4 +120,4 @@ def test_a_python_that_can_be_installed_into_comes_with_the_network(network: boo
 
 
 def test_programs_of_the_users_own_packages_are_found() -> None:
-    assert "/home/agent/.local/bin" in guest_config(BoxSpec(), VIEW, asked(BoxSpec())).env["PATH"].split(":")
+    assert "/home/agent/.local/bin" in configured(BoxSpec()).env["PATH"].split(":")

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
+from kagura_kernel.sandbox import gvisor
 from kagura_kernel.sandbox.backend import BoxSpec, Probe
-from kagura_kernel.sandbox.gvisor import GVisorBackend
+from kagura_kernel.sandbox.gvisor import GVisorBackend, RunscBackend, Way
 from tests.support.backends import IdleBackend
 
 WORKS = Probe(ok=True, reason="it works")
@@ -75,3 +76,23 @@ async def test_closing_closes_both():
     await backend.close()
     assert through.closed
     assert alone.closed
+
+
+async def test_a_runsc_of_the_project_is_never_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    planted = tmp_path / "project" / ".venv" / "bin" / "runsc"
+    planted.parent.mkdir(parents=True)
+    planted.write_text("#!/bin/sh\n")
+    planted.chmod(0o755)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(gvisor, "_PROGRAMS", ())
+    monkeypatch.setenv("PATH", f"{planted.parent}:{tmp_path}/elsewhere")
+    # The kernel's own directory says nothing about which project a box is for.
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    backend = RunscBackend(way=Way("systrap"))
+    spec = BoxSpec(workspace=tmp_path / "project")
+    with pytest.raises(SandboxUnavailable, match="not installed"):
+        await backend.start(spec)
+    (tmp_path / "elsewhere" / "runsc").symlink_to(planted)
+    with pytest.raises(SandboxUnavailable, match="lies in the project"):
+        await backend.start(spec)
+    await backend.close()
