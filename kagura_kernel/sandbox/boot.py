@@ -69,11 +69,9 @@ class GuestConfig:
     """What the guest is told about its box, before anything else."""
 
     workspace: str = "/workspace"  # where the workspace lies in the box
-    # Where the overlay's upper directory is visible in the box, for `changes`; None compares with the state recorded
-    # after `populate` (nothing populated: everything there is an addition).
+    # Where the overlay's upper directory, and the untouched project, are visible in the box, for `changes`; None, both,
+    # compares with the state recorded after `populate` (nothing populated: everything there is an addition).
     upper: str | None = None
-    # Where the untouched project is visible in the box; needed beside `upper` to tell an addition from a modification
-    # and to name the files of a deleted directory.
     lower: str | None = None
     protected: tuple[str, ...] = (".git", ".kagura")  # subpaths of the workspace that `changes` never tells
     # The whole environment of commands, before their own variables. Never secrets.

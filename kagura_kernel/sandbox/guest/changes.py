@@ -140,11 +140,11 @@ def since(root: bytes, baseline: Baseline, protected: tuple[bytes, ...]) -> Iter
 # -------------------------------------------------------------------- overlay
 
 
-def in_overlay(upper: bytes, lower: bytes | None, protected: tuple[bytes, ...]) -> Iterator[Change | None]:
+def in_overlay(upper: bytes, lower: bytes, protected: tuple[bytes, ...]) -> Iterator[Change | None]:
     """What an overlay's upper directory adds to, changes in and hides of `lower`."""
     for path, found in walk(upper, b"", protected):
         yield None
-        old = _lstat(lower + b"/" + path) if lower is not None else None
+        old = _lstat(lower + b"/" + path)
         if stat.S_ISCHR(found.st_mode):
             if found.st_rdev == 0:
                 yield from _hidden(path, old, lower, protected)
@@ -152,7 +152,7 @@ def in_overlay(upper: bytes, lower: bytes | None, protected: tuple[bytes, ...]) 
             yield from _merged(path, old, upper, lower, protected)
         elif _is_told(found):
             yield from _present(path, found, old, upper, lower)
-            if old is not None and lower is not None and stat.S_ISDIR(old.st_mode):
+            if old is not None and stat.S_ISDIR(old.st_mode):
                 yield from _hidden(path, old, lower, protected)
 
 
@@ -163,18 +163,13 @@ def _lstat(path: bytes) -> os.stat_result | None:
         return None
 
 
-def _hidden(
-    path: bytes,
-    old: os.stat_result | None,
-    lower: bytes | None,
-    protected: tuple[bytes, ...],
-) -> Iterator[Change]:
+def _hidden(path: bytes, old: os.stat_result | None, lower: bytes, protected: tuple[bytes, ...]) -> Iterator[Change]:
     """A whiteout, or whatever stands where a directory was: all files that were there are gone."""
-    if old is not None and lower is not None and stat.S_ISDIR(old.st_mode):
+    if old is not None and stat.S_ISDIR(old.st_mode):
         for inner, found in walk(lower, path, protected):
             if _is_told(found):
                 yield gone(inner)
-    elif lower is None or (old is not None and _is_told(old)):
+    elif old is not None and _is_told(old):
         yield gone(path)
 
 
@@ -182,11 +177,11 @@ def _merged(
     path: bytes,
     old: os.stat_result | None,
     upper: bytes,
-    lower: bytes | None,
+    lower: bytes,
     protected: tuple[bytes, ...],
 ) -> Iterator[Change]:
     """A directory in the upper one: an opaque one, or one that replaced a file, hides what was below."""
-    if old is None or lower is None:
+    if old is None:
         return
     if not stat.S_ISDIR(old.st_mode):
         if _is_told(old):
@@ -212,12 +207,12 @@ def _present(
     found: os.stat_result,
     old: os.stat_result | None,
     upper: bytes,
-    lower: bytes | None,
+    lower: bytes,
 ) -> Iterator[Change]:
     target = _target(upper + b"/" + path, found)
     if old is None or not _is_told(old):
-        yield told(path, "modified" if lower is None else "added", found, target)
-    elif lower is None or not _same(upper + b"/" + path, found, lower + b"/" + path, old):
+        yield told(path, "added", found, target)
+    elif not _same(upper + b"/" + path, found, lower + b"/" + path, old):
         yield told(path, "modified", found, target)
 
 

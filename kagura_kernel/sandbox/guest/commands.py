@@ -281,7 +281,6 @@ class Running:
                 self._read(output)
         outcome = self._outcome()
         outcome["why"] = "cancel"
-        outcome["left"] = len(members)
         self._finish(outcome)
 
     def _finish(self, outcome: dict[str, Any]) -> None:

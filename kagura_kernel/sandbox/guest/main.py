@@ -6,7 +6,6 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]
 import errno
 import os
-import sys
 
 from . import frames
 from .commands import GRACE, Running
@@ -50,11 +49,7 @@ class Guest:
         self._loop.watch(wake_read, READ, lambda _events: self._reap(wake_read))
         _signal.signal(_signal.SIGCHLD, lambda _number, _frame: None)
         _signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-        self._link.send_json(
-            frames.HELLO,
-            0,
-            {"version": frames.VERSION, "python": sys.version.split()[0], "hardened": hardened},
-        )
+        self._link.send_json(frames.HELLO, 0, {"version": frames.VERSION, "hardened": hardened})
         try:
             self._loop.run()
         finally:
@@ -202,11 +197,10 @@ class Guest:
     def _differences(self) -> Any:
         from . import changes
 
-        upper: str | None = self._config["upper"]
-        lower: str | None = self._config["lower"]
-        if upper is None:
+        if self._config["upper"] is None:
             return changes.since(self._workspace, self._baseline, self._protected)
-        return changes.in_overlay(text_bytes(upper), text_bytes(lower) if lower else None, self._protected)
+        upper, lower = (text_bytes(self._config[layer]) for layer in ("upper", "lower"))
+        return changes.in_overlay(upper, lower, self._protected)
 
 
 def _failed(problem: OSError) -> Operation:
