@@ -248,6 +248,12 @@ def enter_user_space(descriptor: int) -> None:
     _checked(_libc.setns(descriptor, CLONE_NEWUSER))
 
 
+def try_attributes(upper: str) -> None:
+    """Make sure of an overlay's attributes, without which a directory cannot be replaced by one of the same name."""
+    os.setxattr(upper, "user.kagura", b"1")
+    os.removexattr(upper, "user.kagura")
+
+
 def write(path: str, text: str) -> None:
     """Write a setting of the system's; the file is there."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)

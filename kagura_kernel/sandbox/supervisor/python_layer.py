@@ -26,7 +26,7 @@ from typing import Any
 
 from kagura_kernel.sandbox.supervisor import linux
 from kagura_kernel.sandbox.supervisor.arguments import NO_LAYER
-from kagura_kernel.sandbox.supervisor.root_layer import show_mapped, unreadable
+from kagura_kernel.sandbox.supervisor.root_layer import merge, show_mapped, unreadable
 
 _ENTERED = 0o005
 _KEPT = 60.0
@@ -183,10 +183,9 @@ def build_layers(
 
 def _overlay(place: str, source: str, covered: Sequence[str], secret: Sequence[str] | None, owners: Owners) -> str:
     os.mkdir(place)
-    lower, veil, upper, work, merged = (f"{place}/{name}" for name in ("lower", "veil", "upper", "work", "merged"))
-    for name in (lower, merged):
-        os.mkdir(name)
-    os.mkdir(work)
+    for name in ("lower", "merged", "work"):
+        os.mkdir(f"{place}/{name}")
+    lower, veil, upper = (f"{place}/{name}" for name in ("lower", "veil", "upper"))
     mapped = secret is not None and _is_shown_mapped(source, lower, owners)
     if not mapped:
         linux.mount(source, lower, flags=linux.MS_BIND | linux.MS_REC)
@@ -199,14 +198,9 @@ def _overlay(place: str, source: str, covered: Sequence[str], secret: Sequence[s
         for path in _targets(lower):
             if not os.path.lexists(f"{veil}/{path}"):
                 _like(f"{lower}/{path}", f"{veil}/{path}", owners)
-    # Without redirects a layer's attributes never name a directory of the host.
-    kind = ",redirect_dir=nofollow,metacopy=off,index=off" if owners.root else ",userxattr"
-    options = f"lowerdir={veil}:{lower},upperdir={upper},workdir={work}{kind}"
-    linux.mount("overlay", merged, "overlay", linux.MS_NOSUID | linux.MS_NODEV, options)
+    merged = merge(place, root=owners.root)
     if not owners.root:
-        # Without these attributes a directory cannot be replaced by one of the same name.
-        os.setxattr(upper, "user.kagura", b"1")
-        os.removexattr(upper, "user.kagura")
+        linux.try_attributes(upper)
     return merged
 
 

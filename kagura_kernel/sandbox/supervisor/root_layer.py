@@ -173,28 +173,36 @@ def build_root(place: str, block: Block, users: int | None) -> RootLayer:
 
 def _overlay(place: str, source: str, block: Block, users: int | None) -> str:
     os.mkdir(place)
-    lower, veil, upper, work, merged = (f"{place}/{name}" for name in ("lower", "veil", "upper", "work", "merged"))
-    for name in (lower, work, merged):
-        os.mkdir(name)
+    for name in ("lower", "merged", "work"):
+        os.mkdir(f"{place}/{name}")
+    lower, veil, upper = (f"{place}/{name}" for name in ("lower", "veil", "upper"))
     _like(source, upper, block)
     _like(source, veil, block)
-    kind = ""
     if users is None:
         # The files stay somebody else's, but the folders become the box's own, so that something can be put there.
         linux.mount(source, lower, flags=linux.MS_BIND | linux.MS_REC)
         _copy_books(source, upper)
         _copy_folders(source, veil, block)
-        kind = "userxattr,"
     else:
         show_mapped(source, lower, users)
     for path in unreadable(source):
         _hide(source, veil, path, block)
+    return merge(place, root=users is not None)
+
+
+def merge(place: str, *, root: bool) -> str:
+    """Mount the overlay of a folder's `lower`, `veil`, `upper` and `work` at its `merged`; `root` is the machine's.
+
+    The veil lies above what is below, and hides some of it.
+
+    Raises:
+        OSError: the system refused.
+    """
     # Without redirects a layer's attributes never name a directory of the host.
-    options = f"{kind}lowerdir={veil}:{lower},upperdir={upper},workdir={work}"
-    if users is not None:
-        options += ",redirect_dir=nofollow,metacopy=off,index=off"
-    linux.mount("overlay", merged, "overlay", linux.MS_NOSUID | linux.MS_NODEV, options)
-    return merged
+    kind = "redirect_dir=nofollow,metacopy=off,index=off" if root else "userxattr"
+    options = f"lowerdir={place}/veil:{place}/lower,upperdir={place}/upper,workdir={place}/work,{kind}"
+    linux.mount("overlay", f"{place}/merged", "overlay", linux.MS_NOSUID | linux.MS_NODEV, options)
+    return f"{place}/merged"
 
 
 def show_mapped(source: str, lower: str, users: int) -> None:

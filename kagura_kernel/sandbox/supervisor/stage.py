@@ -277,9 +277,7 @@ def _workspace_view(
     try:
         options = f"lowerdir={lower},upperdir={space}/upper,workdir={space}/work,userxattr"
         linux.mount("overlay", merged, "overlay", _PLAIN, options)
-        # Without these attributes a directory cannot be replaced by one of the same name.
-        os.setxattr(f"{space}/upper", "user.kagura", b"1")
-        os.removexattr(f"{space}/upper", "user.kagura")
+        linux.try_attributes(f"{space}/upper")
     except OSError as error:
         raise StagingError("overlay", f"no copy-on-write view ({error.strerror})") from error
     parts = tuple(part for part in request["writable_parts"] if _is_real(merged, part))
