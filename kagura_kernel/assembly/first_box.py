@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.policy import SandboxPolicy
 from kagura_kernel.sandbox.docker_endpoint import endpoint_from
-from kagura_kernel.sandbox.python_view import NAMES, view_beside
+from kagura_kernel.sandbox.python_view import NAMES, current_view
 from kagura_kernel.sandbox.selection import AUTO, is_shared
 from kagura_kernel.sandbox.supervisor.launched import launch_ahead
 
@@ -33,7 +33,7 @@ def start_supervisor(settings: Settings, environ: Mapping[str, str]) -> None:
     # Whatever is wrong is told by the box that needs it.
     with contextlib.suppress(OSError):
         if shutil.which("bwrap") is not None:
-            launch_ahead(view_beside(Path.cwd()).as_setup(*NAMES))
+            launch_ahead(current_view(Path.cwd()).as_setup(*NAMES))
 
 
 def _comes_first(settings: Settings, environ: Mapping[str, str]) -> bool:

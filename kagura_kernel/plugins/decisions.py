@@ -38,7 +38,7 @@ from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginFindin
 from kagura_kernel.journal.settings_text import replace_file
 from kagura_kernel.plugins.content import PluginContent
 from kagura_kernel.plugins.manifest import Found
-from kagura_kernel.plugins.signature import SIGNATURE, check_author, check_key
+from kagura_kernel.plugins.signature import SIGNATURE, Signature, check_author, check_key
 from kagura_kernel.plugins.text import NotReadable, read_document, reason
 
 MAX_BYTES = 1 << 20
@@ -320,18 +320,12 @@ class TrustBook(Book[_Trusted]):
 
     def signer(self, found: Found) -> str:
         """The trusted author whose signature a plugin has; empty for none."""
-        try:
-            signature = found.content.signature()
-        except SignatureInvalid:
-            return ""
+        signature = _signature_of(found.content)
         return "" if signature is None else self._name_of(signature.key)
 
     def findings(self, content: PluginContent) -> tuple[PluginFinding, ...]:
         """What there is to say about a plugin's signature, where it holds; one that does not is an oddity already."""
-        try:
-            signature = content.signature()
-        except SignatureInvalid:
-            return ()
+        signature = _signature_of(content)
         if signature is None:
             return ()
         message = (
@@ -343,6 +337,14 @@ class TrustBook(Book[_Trusted]):
 
     def _name_of(self, key: str) -> str:
         return next((author.name for author in self.authors() if author.key == key), "")
+
+
+def _signature_of(content: PluginContent) -> Signature | None:
+    """The signature of a plugin that holds."""
+    try:
+        return content.signature()
+    except SignatureInvalid:
+        return None
 
 
 def _check_free(entries: dict[str, _Trusted], author: TrustedAuthor) -> None:

@@ -99,7 +99,6 @@ class HostBackend:
 
         box = HostBox(
             started.channel,
-            id=started.channel.box_id,
             backend=self.name,
             isolation=self.isolation,
             image=spec.image or "",

@@ -141,7 +141,6 @@ class PipedBox:
         self,
         channel: BoxChannel,
         *,
-        id: str,  # noqa: A002 - the protocol's word
         backend: str,
         isolation: IsolationClass,
         image: str = "",
@@ -150,7 +149,7 @@ class PipedBox:
         on_close: Callable[[], Awaitable[None]],
     ) -> None:
         self.channel = channel  # for the back-end that made it
-        self.id = id
+        self.id = channel.box_id
         self.backend = backend
         self.isolation = isolation
         self.image = image
@@ -294,7 +293,6 @@ class BoxStarter:
         """The box as its user sees it, which is closed with this back-end; `on_close` has to forget it."""
         box = kind(
             channel,
-            id=channel.box_id,
             backend=self.name,
             isolation=self.isolation,
             image=image,
@@ -346,8 +344,10 @@ class Parked:
         await self._end()
 
 
-async def send_workspace(channel: BoxChannel, spec: BoxSpec) -> tuple[str, ...]:
+async def send_workspace(channel: BoxChannel, spec: BoxSpec, limit_bytes: int | None = None) -> tuple[str, ...]:
     """Send the spec's project through this channel; what was left out.
+
+    It may have so many bytes; None is as many as a box has room for whose places are `sizes`.
 
     Raises:
         WorkspaceError: it cannot be read, or is too large for the box.
@@ -358,7 +358,7 @@ async def send_workspace(channel: BoxChannel, spec: BoxSpec) -> tuple[str, ...]:
         channel,
         spec.workspace,
         exclude=LEFT_OUT,
-        limit_bytes=sizes(spec.limits).sendable,
+        limit_bytes=sizes(spec.limits).sendable if limit_bytes is None else limit_bytes,
         protected=spec.policy.read_only_subpaths,
     )
 

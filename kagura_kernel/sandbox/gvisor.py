@@ -15,7 +15,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from kagura_kernel.domain.commands import Command
@@ -303,7 +302,7 @@ class RunscBackend(BoxStarter):
         _refuse_unsupported(spec)
         self._refuse_when_closed()
         if self._supervisor is None or self._view is None:
-            self._view = self._given_view or current_view([Path.home()])
+            self._view = self._given_view or current_view()
             self._supervisor = SupervisorClient(self._view.as_setup(), gvisor=True)
         view = self._view
         runsc = self._runsc(way, spec)
@@ -335,7 +334,7 @@ class RunscBackend(BoxStarter):
         """
         if spec.workspace is None or spec.policy.writable:
             return await send_workspace(opened.channel, spec)
-        view = self._view or current_view([Path.home()])
+        view = self._view or current_view()
         with GuestStreams(sockets=True) as streams:
             words = enter_words(self._runsc(await self.way(), spec), guest_argv(view.python))
             opened.supervisor.enter(opened.id, words, streams.theirs)

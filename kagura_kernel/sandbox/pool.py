@@ -92,7 +92,7 @@ class WarmPool:
 
     async def try_out(self, spec: BoxSpec) -> tuple[Probe, Box | None]:
         """Whether it works here, and the box for `spec` where finding out has started it; else `start` gives it."""
-        key = self._parking.parking_spec(spec) if self._parking and not self._closed else None
+        key = self._key(spec)
         if not isinstance(self._backend, ProvingBackend) or (key is not None and self._parked.get(key)):
             return await self._backend.probe(spec.image), None
         probe, box = await self._backend.try_out(spec)
@@ -102,7 +102,7 @@ class WarmPool:
 
     async def start(self, spec: BoxSpec) -> Box:
         """A parked box when one fits, else a new one; behind it the pool fills up again."""
-        key = self._parking.parking_spec(spec) if self._parking and not self._closed else None
+        key = self._key(spec)
         if key is None:
             return await self._backend.start(spec)
         box = await self._take(key, spec) or await self._backend.start(spec)
@@ -115,7 +115,7 @@ class WarmPool:
 
     def prepare(self, spec: BoxSpec) -> None:
         """Begin to park boxes for `spec` in the background, before anyone asks for one; failures are silent."""
-        key = self._parking.parking_spec(spec) if self._parking else None
+        key = self._key(spec)
         if key is not None:
             self._refill(key)
 
@@ -133,6 +133,10 @@ class WarmPool:
         for waiting in self._drop(0):
             await waiting.box.close()
         await self._backend.close()
+
+    def _key(self, spec: BoxSpec) -> BoxSpec | None:
+        """What boxes that would do are parked under; None where none are."""
+        return self._parking.parking_spec(spec) if self._parking and not self._closed else None
 
     async def _take(self, key: BoxSpec, spec: BoxSpec) -> Box | None:
         boxes = self._parked.get(key, deque())

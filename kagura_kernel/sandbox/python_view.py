@@ -59,21 +59,16 @@ class PythonView:
         return {**asdict(self), "shims": [[name, self.python] for name in names]}
 
 
-def current_view(avoid: Iterable[Path] = ()) -> PythonView:
-    """The view of the running interpreter; no prefix reveals the home directory or the project (`avoid`) as a whole."""
+def current_view(project: Path | None = None) -> PythonView:
+    """The view of the running interpreter; no prefix reveals the home directory or the project as a whole."""
     user_site = site.getusersitepackages() if site.ENABLE_USER_SITE else None
     return find_view(
         python=sys.executable,
         prefixes=(sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix),
         user_site=user_site if user_site in sys.path else None,
-        avoid=avoid,
+        avoid=[Path.home(), *([project] if project else [])],
         system=_SYSTEM_PREFIXES,
     )
-
-
-def view_beside(workspace: Path | None) -> PythonView:
-    """The view that boxes with this project have of the running interpreter."""
-    return current_view([Path.home(), *([workspace] if workspace else [])])
 
 
 def find_view(

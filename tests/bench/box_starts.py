@@ -75,7 +75,7 @@ def bare_bubblewrap(program: str, folder: Path, workspace: Path) -> Measure:
         (folder / name).mkdir(parents=True)
     write_etc(str(folder / "etc"))
     (folder / "empty").touch()
-    view = current_view([Path.home(), workspace])
+    view = current_view(workspace)
     staged = Staged(
         etc=str(folder / "etc"),
         empty=str(folder / "empty"),

@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from importlib import resources
-from importlib.resources.abc import Traversable
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -360,7 +359,8 @@ def jailer_payload() -> bytes:
     folder = resources.files(_PLUGINS)
     sources = tuple((name, (folder / f"{name.rpartition('.')[2]}.py").read_text("utf-8")) for name in MODULES)
     codes = [compile(text, f"<{name}>", "exec", dont_inherit=True) for name, text in sources]
-    sdk = dict(_files(resources.files(f"{_PLUGINS}.sdk"), ""))
+    modules = resources.files(f"{_PLUGINS}.sdk").iterdir()
+    sdk = {one.name: one.read_text("utf-8") for one in modules if one.name.endswith(".py")}
     ours = {path: compile(text, f"{SDK}/{path}", "exec", dont_inherit=True) for path, text in sdk.items()}
     # Version 2 of the format is read by every Python that a box may have.
     body = marshal.dumps((MAGIC_NUMBER, _PACKAGES, sources, sdk, marshal.dumps((codes, ours))), 2)
@@ -377,16 +377,6 @@ def hello(content: PluginContent, config: Mapping[str, Any], limits: JailLimits)
         "most": limits.frame_bytes,
     }
     return frames.encode(told, MAX_HELLO)
-
-
-def _files(folder: Traversable, above: str) -> list[tuple[str, str]]:
-    found = []
-    for one in folder.iterdir():
-        if one.is_dir():
-            found += _files(one, f"{above}{one.name}/")
-        elif one.name.endswith(".py"):
-            found.append((f"{above}{one.name}", one.read_text("utf-8")))
-    return found
 
 
 T = TypeVar("T")

@@ -28,11 +28,20 @@ from kagura_kernel.domain.errors import (
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
-from kagura_kernel.sandbox.box import TRIAL, BoxStarter, Parked, PipedBox, find_program, identities, refuse_further
+from kagura_kernel.sandbox.box import (
+    TRIAL,
+    BoxStarter,
+    Parked,
+    PipedBox,
+    find_program,
+    identities,
+    refuse_further,
+    send_workspace,
+)
 from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
 from kagura_kernel.sandbox.namespaces import advise, read_facts
-from kagura_kernel.sandbox.populate import copy_notes, send_project
-from kagura_kernel.sandbox.python_view import NAMES, PythonView, view_beside
+from kagura_kernel.sandbox.populate import copy_notes
+from kagura_kernel.sandbox.python_view import NAMES, PythonView, current_view
 from kagura_kernel.sandbox.supervisor.client import OpenedBox, StartRefused, SupervisorClient, open_box
 from kagura_kernel.sandbox.supervisor.etc import BOX_UID
 from kagura_kernel.sandbox.supervisor.root_layer import mapping_commands
@@ -82,7 +91,6 @@ def _fingerprint(spec: BoxSpec, view: PythonView) -> tuple[object, ...]:
 
 
 _HELLO_TIMEOUT = 20.0
-_LEFT_OUT = (".venv", "venv", "node_modules")
 
 
 class BubblewrapBackend(BoxStarter):
@@ -168,7 +176,7 @@ class BubblewrapBackend(BoxStarter):
     def _parts(self, spec: BoxSpec) -> tuple[SupervisorClient, PythonView]:
         """The supervisor and the Python it shows, found once: they are the same for all boxes."""
         if self._supervisor is None or self._view is None:
-            self._view = self._given_view or view_beside(spec.workspace)
+            self._view = self._given_view or current_view(spec.workspace)
             self._supervisor = SupervisorClient(self._view.as_setup(*NAMES))
         if not spec.writable_root or os.geteuid() == 0:
             return self._supervisor, self._view
@@ -203,8 +211,13 @@ class BubblewrapBackend(BoxStarter):
                 raise _translated(refused, spec) from refused
             opened.notes = (*notes, *opened.notes, *uncounted_notes(supervisor.uncounted))
             if copy and spec.workspace is not None:
-                opened.notes += await _copy_in(opened, spec, request["workspace_bytes"] // 2)
-                opened.notes += (f"the project was copied into the box: {self._copies[spec.workspace]}",)
+                try:
+                    left_out = await send_workspace(opened.channel, spec, request["workspace_bytes"] // 2)
+                except BaseException:
+                    await asyncio.shield(opened.end())
+                    raise
+                why = f"the project was copied into the box: {self._copies[spec.workspace]}"
+                opened.notes += (*copy_notes(spec, left_out), why)
             return opened, unchanged
 
     def _handed_out(self, opened: OpenedBox, *, warm: bool) -> PipedBox:
@@ -219,21 +232,6 @@ def _judged(result: CommandResult) -> Probe:
     if not result.ok:
         return Probe(ok=False, reason=f"a box starts, but `true` ends with {result.exit_code} in it")
     return Probe(ok=True, reason="a bubblewrap box started and ran a command")
-
-
-async def _copy_in(opened: OpenedBox, spec: BoxSpec, limit_bytes: int) -> tuple[str, ...]:
-    """Send the project into the box; what to say of it."""
-    if spec.workspace is None:
-        return ()
-    try:
-        protected = spec.policy.read_only_subpaths
-        left_out = await send_project(
-            opened.channel, spec.workspace, exclude=_LEFT_OUT, limit_bytes=limit_bytes, protected=protected
-        )
-    except BaseException:
-        await asyncio.shield(opened.end())
-        raise
-    return copy_notes(spec, left_out)
 
 
 def _translated(refused: StartRefused, spec: BoxSpec) -> KaguraError:

@@ -100,7 +100,7 @@ def _facts() -> dict[str, Any]:
         os.close(os.pidfd_open(os.getpid()))
     except OSError as error:
         raise _Refused(f"its Linux is too old ({os.uname().release}; 5.3 or newer is needed)") from error
-    view = current_view([Path.home()])
+    view = current_view()
     return {
         "view": asdict(view),
         "bwrap": program,

@@ -11,7 +11,7 @@ from kagura_kernel.assembly import first_box
 from kagura_kernel.domain.settings import SandboxPolicyType, Settings
 from kagura_kernel.sandbox import docker_endpoint
 from kagura_kernel.sandbox.bubblewrap import backend
-from kagura_kernel.sandbox.python_view import NAMES, view_beside
+from kagura_kernel.sandbox.python_view import NAMES, current_view
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
 
 def test_it_is_set_up_as_the_first_box_of_this_folder_wants_it(started: list[Any], tmp_path: Path) -> None:
     first_box.start_supervisor(Settings(), {})
-    assert started == [view_beside(tmp_path).as_setup(*NAMES)]
+    assert started == [current_view(tmp_path).as_setup(*NAMES)]
     assert backend.NAMES is NAMES
 
 

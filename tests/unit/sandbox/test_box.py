@@ -19,7 +19,7 @@ class Freed:
 
 
 def boxed(channel, freed: Freed) -> PipedBox:
-    return PipedBox(channel, id="box-1", backend="fake", isolation=IsolationClass.NONE, on_close=freed)
+    return PipedBox(channel, backend="fake", isolation=IsolationClass.NONE, on_close=freed)
 
 
 async def test_closing_frees_once_however_often_it_is_asked():
