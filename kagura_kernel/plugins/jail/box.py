@@ -393,6 +393,7 @@ class Ending:
 
     why: str  # Half a sentence
     breach: bool = False  # Whether it sent what no jailer would
+    own: bool = True  # Whether the plugin may have brought it about
 
 
 class Gone(Exception):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from kagura_kernel.domain.errors import (
     PluginBusy,
     PluginCallRefused,
+    PluginError,
     PluginFailed,
     PluginJailBroken,
     PluginQuarantined,
@@ -208,8 +209,10 @@ class Jail:
                 self._running = running
                 try:
                     await self._begin(running)
-                except BaseException:
-                    running.end(Ending("it could not be started"))
+                except BaseException as error:
+                    # What keeps a box from being had is nothing that the plugin did.
+                    own = isinstance(error, PluginError)
+                    running.end(Ending("it could not be started", own=own))
                     raise
             return self._running
 
@@ -250,7 +253,8 @@ class Jail:
         if self._closed:
             return
         self._log.note(f"The jail was closed: {ending.why}.")
-        self._note(Outcome.BREACH if ending.breach else Outcome.DEATH, ending.why)
+        if ending.own:
+            self._note(Outcome.BREACH if ending.breach else Outcome.DEATH, ending.why)
 
     def _note(self, outcome: Outcome, why: str = "") -> None:
         reason = self._troubles.note(outcome, why)

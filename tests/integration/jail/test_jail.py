@@ -392,6 +392,26 @@ async def test_an_answer_between_them_begins_the_count_anew(usual, jails):
     assert jails.failed == []
 
 
+async def test_boxes_that_cannot_be_had_are_no_fault_of_the_plugins(usual, jails):
+    there = True
+
+    async def start_box(spec):
+        if not there:
+            raise SandboxUnavailable("there is none today")
+        return await jails.backend.start(spec)
+
+    jail = await usual(start_box=start_box)
+    with pytest.raises(PluginJailBroken):
+        await ask(jail, "leave", 1)
+    there = False
+    for _ in range(4):
+        with pytest.raises(SandboxUnavailable, match="none today"):
+            await ask(jail, "echo", 1)
+    there = True
+    assert await ask(jail, "echo", 1) == [1]
+    assert jails.failed == []
+
+
 async def test_five_defects_in_a_row_put_the_plugin_off_and_refusals_never_do(usual, jails):
     jail = await usual()
     for function, error in [("refuse", PluginFailed), ("missing", PluginFailed)] * 5:
