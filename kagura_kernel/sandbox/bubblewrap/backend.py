@@ -186,6 +186,7 @@ class BubblewrapBackend(BoxStarter):
 
     async def _launch(self, spec: BoxSpec) -> tuple[OpenedBox, Callable[[], bool]]:
         """Start a box, by a copy of the project where there can be no view of it; what tells whether it still fits."""
+        self._refuse_when_closed()
         check_workspace(spec.workspace)
         refuse_further(spec, self.name)
         if spec.shown and spec.writable_root:
@@ -239,13 +240,8 @@ def _translated(refused: StartRefused, spec: BoxSpec) -> KaguraError:
         return WorkspaceUnreadable(str(spec.workspace), refused.why)
     if refused.part == "shown":
         return PathNotShown(*refused.why.split(" cannot be shown: ", 1))
-    if refused.part == "root":
-        return SandboxUnavailable(f"bubblewrap did not start a box: {refused.why}", advise_root(refused.why) or None)
-    return _refusal(refused.why)
-
-
-def _refusal(why: str) -> SandboxUnavailable:
-    return SandboxUnavailable(f"bubblewrap did not start a box: {why}", advise(why, read_facts()) or None)
+    advice = advise_root(refused.why) if refused.part == "root" else advise(refused.why, read_facts())
+    return SandboxUnavailable(f"bubblewrap did not start a box: {refused.why}", advice or None)
 
 
 INSTALL = "`sudo apt install bubblewrap`, or the package of your distribution."

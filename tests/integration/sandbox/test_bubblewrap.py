@@ -263,6 +263,13 @@ async def test_giving_up_on_a_bubblewrap_that_hangs_ends_it(make_program):
         await backend.close()
 
 
+async def test_a_back_end_that_was_closed_starts_nothing(project):
+    backend = BubblewrapBackend()
+    await backend.close()
+    with pytest.raises(SandboxUnavailable, match="bubblewrap back-end was closed"):
+        await backend.start(BoxSpec(project))
+
+
 async def test_a_project_that_is_missing_or_no_directory_is_refused(backend, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(WorkspaceUnreadable, match="does not exist"):
