@@ -14,11 +14,11 @@ from functools import cache
 from importlib import resources
 from importlib.abc import InspectLoader
 from importlib.util import MAGIC_NUMBER, find_spec
-from itertools import chain
 from types import CodeType
 
 from kagura_kernel.domain.late_dataclass import asdict, dataclass, field
 
+_PACKAGE = "kagura_kernel.sandbox.guest"
 MODULES = ("frames", "loop", "processes", "commands", "files", "changes", "main")
 """Loaded at the start, each after those it imports."""
 
@@ -95,29 +95,28 @@ def guest_payload(config: GuestConfig, *, same_python: bool) -> bytes:
 
 
 @cache
-def sources(modules: tuple[str, ...] = tuple(chain(MODULES, *LATER.values()))) -> tuple[tuple[str, str], ...]:
+def _sources(modules: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Modules of the guest as (name, text), each after those it imports."""
-    folder = resources.files("kagura_kernel.sandbox.guest")
+    folder = resources.files(_PACKAGE)
     return tuple((name, (folder / f"{name}.py").read_text("utf-8")) for name in modules)
 
 
 def _packed(modules: tuple[str, ...], *, same_python: bool) -> tuple[bytes, tuple[tuple[str, str], ...]]:
-    return _codes(modules) if same_python else b"", sources(modules)
+    return _codes(modules) if same_python else b"", _sources(modules)
 
 
 @cache
 def _codes(modules: tuple[str, ...]) -> bytes:
-    return marshal.dumps([_code(name) for name in modules])
+    return marshal.dumps([_named(code_of(f"{_PACKAGE}.{name}"), f"<guest {name}>") for name in modules])
 
 
-def _code(name: str) -> CodeType:
-    """A module of the guest as this interpreter compiled it, of its cache where it has one, and without its path."""
-    package = "kagura_kernel.sandbox.guest"
-    loader = getattr(find_spec(f"{package}.{name}"), "loader", None)
-    code = loader.get_code(f"{package}.{name}") if isinstance(loader, InspectLoader) else None
+def code_of(module: str) -> CodeType:
+    """A module as this interpreter compiled it, of its cache where it has one."""
+    loader = getattr(find_spec(module), "loader", None)
+    code = loader.get_code(module) if isinstance(loader, InspectLoader) else None
     if code is None:
-        raise FileNotFoundError(f"{package}.{name}")
-    return _named(code, f"<guest {name}>")
+        raise FileNotFoundError(module)
+    return code
 
 
 def _named(code: CodeType, name: str) -> CodeType:

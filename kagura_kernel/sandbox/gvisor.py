@@ -250,7 +250,6 @@ class RunscBackend(BoxStarter):
         # Looked at before: what takes their names meanwhile is not what the box shows.
         seen = identities(spec)
         opened = await self._launch(spec, await self.way())
-        self._open[opened.id] = opened.end
 
         async def take(wanted: BoxSpec) -> PipedBox:
             return await self._hand_over(opened, wanted, warm=True)

@@ -115,11 +115,6 @@ class Jail:
         return jail
 
     @property
-    def alive(self) -> bool:
-        """Whether calls may be made; a box that is gone is started anew by the next one."""
-        return not self._closed and not self.broken
-
-    @property
     def log(self) -> str:
         """The last of what the plugin has printed, the tracebacks of its defects and what became of its boxes."""
         return self._log.text

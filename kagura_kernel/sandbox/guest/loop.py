@@ -164,23 +164,21 @@ class Link:
     def send(self, kind: int, stream: int, payload: bytes = b"") -> None:
         """Send one frame, now or as soon as the host reads."""
         parts = [frames.HEADER.pack(len(payload), kind, stream), payload]
+        written = 0
         if not self._out:
             try:
                 written = os.writev(self._write_fd, parts)
             except BlockingIOError:
-                written = 0
+                pass
             except OSError:
                 self._loop.running = False
                 return
             if written == len(parts[0]) + len(payload):
                 return
-            rest = memoryview(b"".join(parts))[written:]
-            self._out.append(rest)
-            self._waiting += len(rest)
             self._watch_out(on=True)
-            return
-        self._out.append(memoryview(b"".join(parts)))
-        self._waiting += len(parts[0]) + len(payload)
+        rest = memoryview(b"".join(parts))[written:]
+        self._out.append(rest)
+        self._waiting += len(rest)
 
     def send_json(self, kind: int, stream: int, value: dict[str, Any]) -> None:
         """Send one control frame."""

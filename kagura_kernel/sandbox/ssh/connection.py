@@ -20,12 +20,13 @@ import tempfile
 import zlib
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.abc import InspectLoader
-from importlib.util import MAGIC_NUMBER, find_spec
+from importlib import resources
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import IO, Any
 
 from kagura_kernel.domain.errors import SandboxUnavailable
+from kagura_kernel.sandbox.boot import code_of
 from kagura_kernel.sandbox.owner import owner_alive, this_owner
 from kagura_kernel.sandbox.pipe import Buffer, FdPipe, PipeSink
 from kagura_kernel.sandbox.supervisor.client import GuestStreams
@@ -145,16 +146,12 @@ def bootstrap(sent_bytes: int, silence: float, *, same_python: bool) -> bytes:
 
 @cache
 def _modules(*, same_python: bool) -> list[tuple[str, str, bytes]]:
-    return [(name, *_parts(name, same_python=same_python)) for name in (f"kagura_kernel{name}" for name in _MODULES)]
-
-
-def _parts(name: str, *, same_python: bool) -> tuple[str, bytes]:
-    """A module's text, and its code where that can be used."""
-    loader = getattr(find_spec(name), "loader", None)
-    text, code = (loader.get_source(name), loader.get_code(name)) if isinstance(loader, InspectLoader) else (None, None)
-    if text is None or code is None:
-        raise FileNotFoundError(name)
-    return text, marshal.dumps(code) if same_python else b""
+    """What they are called, their texts, and their codes where those can be used."""
+    folder = resources.files("kagura_kernel")
+    texts = [(folder / f"{name[1:].replace('.', '/')}.py").read_text("utf-8") for name in _MODULES]
+    names = [f"kagura_kernel{name}" for name in _MODULES]
+    codes = [marshal.dumps(code_of(name)) if same_python else b"" for name in names]
+    return list(zip(names, texts, codes, strict=True))
 
 
 BEGUN = b"\x00kagura begins\n"

@@ -116,7 +116,6 @@ async def test_a_plugin_says_what_it_gives_and_is_called(usual):
     assert jail.modules[MODULE][0] == FunctionSpec("echo", "(value, *, times=1)", "Say it again.")
     assert await ask(jail, "echo", {"a": [1, None, "ü"]}, times=2) == [{"a": [1, None, "ü"]}] * 2
     assert await ask(jail, "later") == "later"
-    assert jail.alive
     assert jail.broken == ""
 
 
@@ -343,7 +342,7 @@ async def test_a_call_that_takes_too_long_costs_the_box_and_the_next_call_has_an
         await slow
     with pytest.raises((PluginJailBroken, PluginTimeout)):
         await beside
-    assert jail.alive
+    assert jail.broken == ""
     assert await ask(jail, "echo", first) == [first]
 
 
@@ -378,7 +377,6 @@ async def test_three_ends_in_a_row_put_the_plugin_off(usual, jails):
             await ask(jail, "leave", code)
     assert jails.failed == [("small-plugin", jail.broken)]
     assert "3 times in a row, at last because its process ended with exit code 3" in jail.broken
-    assert not jail.alive
     with pytest.raises(PluginQuarantined, match="exit code 3"):
         await ask(jail, "echo", 1)
 
@@ -431,7 +429,6 @@ async def test_a_closed_jail_takes_no_calls_and_may_be_closed_again(usual, jails
     await jail.close()
     with pytest.raises(PluginCallRefused, match="is off"):
         await ask(jail, "echo", 1)
-    assert not jail.alive
     assert jails.failed == []
 
 

@@ -117,7 +117,7 @@ BREACHES = {
 async def test_what_no_jailer_would_send_puts_the_plugin_off_at_once(jails, thief, code, why):
     with pytest.raises(PluginJailBroken, match=why):
         await ask(thief, "attack", code)
-    assert not thief.alive
+    assert thief.broken
     [(name, told)] = jails.failed
     assert name == "small-plugin"
     assert "broke out of the protocol" in told
@@ -132,7 +132,7 @@ async def test_one_who_answers_twice_is_put_off(jails, thief):
     assert await ask(thief, "echo", 1) == 1
     # The first answer counts; the plugin may say what it likes about its own functions.
     assert await ask(thief, "forge", "forged") == "forged"
-    await eventually(lambda: not thief.alive)
+    await eventually(lambda: thief.broken)
     assert "twice" in thief.broken
     assert len(jails.failed) == 1
 

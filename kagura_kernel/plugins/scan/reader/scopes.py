@@ -326,8 +326,8 @@ class Walk:
             self.plain.update(id(one) for one in node.args[:1])
         self._push(_children(node), scope, certain=certain)
 
-    def _attribute(self, node: ast.Attribute, scope: Scope, certain: bool) -> None:
-        """`a.b`: naming a module to reach into it is not handing it around."""
+    def _held(self, node: ast.Attribute | ast.Expr, scope: Scope, certain: bool) -> None:
+        """`a.b`, or `a` alone: naming a module to reach into it is not handing it around."""
         self.plain.add(id(node.value))
         self._push([node.value], scope, certain=certain)
 
@@ -335,10 +335,6 @@ class Walk:
         """`a[b]`: taking one thing out of a namespace is not handing it around."""
         self.taken_from.add(id(node.value))
         self._push([node.value, node.slice], scope, certain=certain)
-
-    def _expression(self, node: ast.Expr, scope: Scope, certain: bool) -> None:
-        self.plain.add(id(node.value))
-        self._push([node.value], scope, certain=certain)
 
     def _compared(self, node: ast.Compare, scope: Scope, certain: bool) -> None:
         self.plain.update(id(one) for one in (node.left, *node.comparators))
@@ -394,9 +390,8 @@ class Walk:
         ast.ClassDef: _defined,
         **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _comprehended),
         ast.Call: _called,
-        ast.Attribute: _attribute,
+        **dict.fromkeys((ast.Attribute, ast.Expr), _held),
         ast.Subscript: _subscripted,
-        ast.Expr: _expression,
         ast.Compare: _compared,
         ast.Set: _gathered,
         **dict.fromkeys((ast.Return, ast.Yield, ast.YieldFrom), _returned),
