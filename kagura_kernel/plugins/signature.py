@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 import re
@@ -98,7 +97,7 @@ def check_signature(data: bytes, signed_hash: str) -> Signature:
     try:
         raw = base64.b64decode(document["signature"], validate=True)
         key.verify(raw, _message(document["author"], signed_hash))
-    except (InvalidSignature, binascii.Error) as error:
+    except (InvalidSignature, ValueError) as error:
         raise SignatureInvalid("The signature was not made with the key that stands beside it.") from error
     return Signature(document["author"], _public_text(key), signed_hash)
 
@@ -141,7 +140,7 @@ def _public_key(text: str) -> Ed25519PublicKey:
     try:
         raw = base64.b64decode(text.strip().removeprefix(_PREFIX), validate=True)
         return Ed25519PublicKey.from_public_bytes(raw)
-    except (ValueError, binascii.Error) as error:
+    except ValueError as error:
         raise SignatureInvalid(
             f"That is no public key; one begins with {_PREFIX} and `plugin sign` prints it."
         ) from error

@@ -99,6 +99,15 @@ def test_nothing_in_the_signature_can_be_exchanged(root, key, tmp_path, field):
     assert rules(root) == ["broken-signature"]
 
 
+@pytest.mark.parametrize("field", ["publicKey", "signature"])
+@pytest.mark.parametrize("value", ["", "é", "A", "\n"])
+def test_what_is_not_written_as_keys_and_signatures_are_is_a_danger(root, key, field, value):
+    sign(read_content(root), key, "Ada")
+    document = json.loads((root / "plugin.sig").read_text("utf-8"))
+    (root / "plugin.sig").write_text(json.dumps({**document, field: value}), "utf-8")
+    assert rules(root) == ["broken-signature"]
+
+
 @pytest.mark.parametrize(
     "data",
     [
