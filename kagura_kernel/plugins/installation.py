@@ -19,6 +19,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -328,30 +329,42 @@ def pinned_hash(sha256: str | None) -> str:
 
 def _unpacked(source: str, pinned: str, fetch: Fetch) -> PluginContent:
     """The files in a source, by the name that errors call it, once its hash is the pinned one."""
-    path = Path(source).expanduser()
-    if not _URL.match(source) and path.is_dir():
-        content = read_content(path)
-        _refuse_odd(content)
-        if pinned:
-            _compare(content.name, pinned, content.content_hash)
-        return content
-    if not _URL.match(source) and not path.exists():
-        raise UsageError(f"There is nothing to install at {path}: no such file or directory.")
     label = source.rstrip("/").rpartition("/")[2].partition("?")[0][:80] or "archive"
-    # An address that would not be fetched, before anybody looks for its hash.
-    if _URL.match(source) and not source.lower().startswith("https://"):
-        raise PluginRefused(label, NOT_HTTPS)
+    if is_address(source):
+        # One that would not be fetched, before anybody looks for its hash.
+        if not source.lower().startswith("https://"):
+            raise PluginRefused(label, NOT_HTTPS)
+        read = partial(fetch, source)
+    else:
+        path = _there(source)
+        if path.is_dir():
+            content = read_content(path)
+            _refuse_odd(content)
+            if pinned:
+                _compare(content.name, pinned, content.content_hash)
+            return content
+        read = partial(_read_archive, path)
     if not pinned:
         raise UsageError(
             f"{label} is an archive: name its SHA-256 with --sha256 HASH, as its author published it, so that it is "
             "the one that you mean."
         )
     try:
-        data = fetch(source) if _URL.match(source) else _read_archive(path)
+        data = read()
         _compare(label, pinned, hashlib.sha256(data).hexdigest())
         return unpack(data, label)
     except NotUnpacked as error:
         raise PluginRefused(label, str(error)) from error
+
+
+def _there(source: str) -> Path:
+    path = Path(os.path.expanduser(source))  # noqa: PTH111 - a home that nobody has stays what was typed
+    try:
+        path.stat()
+    except (OSError, ValueError) as error:
+        why = reason(error) if isinstance(error, OSError) else "no path has such a letter"
+        raise UsageError(f"There is nothing to install at {path}: {why}.") from error
+    return path
 
 
 def _read_archive(path: Path) -> bytes:

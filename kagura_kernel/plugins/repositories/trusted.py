@@ -190,13 +190,17 @@ def place_of(source: str) -> str:
 
     Raises `UsageError`: it is no folder, and nothing that is fetched from.
     """
-    if not is_address(source):
-        folder = Path(source).expanduser().resolve()
-        if not folder.is_dir():
-            raise UsageError(f"There is no repository at {folder}: no such folder.")
-        return str(folder)
-    parts = urlsplit(source)
-    if parts.scheme not in ("https", "http") or (parts.scheme == "http" and not _is_loopback(source)):
+    try:
+        if not is_address(source):
+            folder = Path(source).expanduser().resolve()
+            if not folder.is_dir():
+                raise UsageError(f"There is no repository at {folder}: no such folder.")
+            return str(folder)
+        parts = urlsplit(source)
+    # A home that nobody has, a name that is too long, a bracket without its other half.
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UsageError(f"There can be no repository at {source}.") from error
+    if parts.scheme not in ("https", "http") or (parts.scheme == "http" and parts.hostname not in LOOPBACK):
         raise UsageError("A repository is a folder, or an https:// address; http:// is for this machine alone.")
     if parts.username is not None or parts.query or parts.fragment:
         raise UsageError("A repository's address has no user name, and nothing behind a ? or a #.")
@@ -208,10 +212,6 @@ def name_for(place: str) -> str:
     host = urlsplit(place).hostname or Path(place).name
     name = "-".join(part for part in "".join(one if one.isalnum() else "-" for one in host.lower()).split("-") if part)
     return name if PLUGIN_NAME.fullmatch(name) else "plugins"
-
-
-def _is_loopback(url: str) -> bool:
-    return urlsplit(url).hostname in LOOPBACK
 
 
 def first_root(name: str, place: str) -> bytes:
@@ -345,7 +345,7 @@ def _fetcher(place: str) -> FetcherInterface:
 
 def _read(place: str, url: str) -> bytes:
     if is_address(place):
-        return fetch_archive(url, loopback=_is_loopback(place))
+        return fetch_archive(url, loopback=urlsplit(place).hostname in LOOPBACK)
     root, path = Path(place).resolve(), Path(unquote(urlsplit(url).path)).resolve()
     if not path.is_relative_to(root):
         raise NotUnpacked("names a file that lies outside of its folder")

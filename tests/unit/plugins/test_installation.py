@@ -218,8 +218,9 @@ def test_a_name_in_a_manifest_leads_nowhere_else(tmp_path, place, name):
 
 
 def test_what_is_not_there_says_so(place, tmp_path):
-    with pytest.raises(UsageError, match="nothing to install"):
-        install(str(tmp_path / "gone.zip"), "0" * 64, place)
+    for gone in (str(tmp_path / "gone.zip"), "~nobody-of-that-name/x.zip", "x" * 5000, "a\0b.zip"):
+        with pytest.raises(UsageError, match="nothing to install"):
+            install(gone, "0" * 64, place)
 
 
 def test_removing_deletes_one_plugin_and_nothing_else(source, place):

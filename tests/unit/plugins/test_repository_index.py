@@ -2,6 +2,7 @@ import itertools
 
 import pytest
 
+from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.plugins.repositories.trusted import name_for, newest, place_of, precedence, read_offer
 
 ENTRY = {
@@ -64,3 +65,11 @@ def test_a_repository_is_called_like_its_host_or_folder(tmp_path):
     (tmp_path / "Our Site").mkdir()
     assert name_for(place_of(str(tmp_path / "Our Site"))) == "our-site"
     assert name_for("https://127.0.0.1/") == "plugins"
+
+
+@pytest.mark.parametrize(
+    "source", ["https://[", "~nobody-of-that-name/site", "x" * 5000, "a\0b"], ids=["bracket", "home", "long", "letter"]
+)
+def test_what_can_be_no_place_of_a_repository_says_so(source):
+    with pytest.raises(UsageError, match="There can be no repository at"):
+        place_of(source)
