@@ -114,7 +114,8 @@ _Texts = Annotated[tuple[_Text, ...], Field(max_length=MAX_HINTS)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    # What is no key is told by `_strange_keys`, beside all else that is wrong.
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
 
 class Hints(_Part):
@@ -177,7 +178,7 @@ def parse_manifest(data: bytes, directory: str | None) -> Manifest:
         raise PluginInvalid(label, [f"plugin.json: it {error}"]) from error
     problems = [f"plugin.json: {problem}" for problem in [*problems, *_strange_keys(document)]]
     try:
-        manifest = Manifest.model_validate(_known(document))
+        manifest = Manifest.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
         raise PluginInvalid(label, _first(problems + _found(error))) from error
     if directory is not None and manifest.name != directory:
@@ -204,15 +205,6 @@ def _strange_keys(document: Mapping[str, Any]) -> list[str]:
             told += [f"there is no key {where + key[:80]!r}{hint(key, known)}" for key in strange[:MAX_PROBLEMS]]
             told += [f"there is no key {where + key[:80]!r}" for key in strange[MAX_PROBLEMS:]]
     return told
-
-
-def _known(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document without keys that are none, so that everything else in it is checked as well."""
-    kept = {key: value for key, value in document.items() if key in _KEYS[""]}
-    for place in ("hints", "permissions"):
-        if isinstance(part := kept.get(place), dict):
-            kept[place] = {key: value for key, value in part.items() if key in _KEYS[place]}
-    return kept
 
 
 def _found(error: ValidationError) -> list[str]:

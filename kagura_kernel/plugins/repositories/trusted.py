@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, Field, ValidationError
 
 from kagura_kernel.domain.errors import PluginRepositoryError, UnknownName, UsageError
 from kagura_kernel.domain.late_dataclass import dataclass
@@ -47,8 +46,6 @@ def _author(text: str) -> str:
 
 class Entry(Manifest):
     """One version of a plugin, as an index has it beside the archive's hash; keys that are not known are left out."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
     # Who has signed it; empty for nobody
     author: Annotated[str, Field(max_length=MAX_AUTHOR), AfterValidator(_author)] = ""
