@@ -15,7 +15,7 @@ import posixpath
 import shutil
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
@@ -197,6 +197,16 @@ class PipedBox:
     async def _free_at_end(self) -> None:
         await self.channel.wait_closed()
         await self._on_close()
+
+
+@contextlib.asynccontextmanager
+async def freed_on_failure(free: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Free what has been begun when the block fails, or is cancelled; a second cancelling does not cut that short."""
+    try:
+        yield
+    except BaseException:
+        await asyncio.shield(free())
+        raise
 
 
 LEFT_OUT = (".venv", "venv", "node_modules", "__pycache__", ".ipynb_checkpoints")

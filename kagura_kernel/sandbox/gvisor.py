@@ -30,6 +30,7 @@ from kagura_kernel.sandbox.box import (
     PipedBox,
     Sizes,
     find_program,
+    freed_on_failure,
     identities,
     kind_of,
     send_as_root,
@@ -343,12 +344,9 @@ class RunscBackend(BoxStarter):
 
     async def _hand_over(self, opened: OpenedBox, spec: BoxSpec, *, warm: bool) -> PipedBox:
         """The box as its user sees it, with the project sent into it."""
-        try:
+        async with freed_on_failure(opened.end):
             left_out = await self._fill(opened, spec)
             self._refuse_when_closed()
-        except BaseException:
-            await asyncio.shield(opened.end())
-            raise
         notes = (*opened.notes, *copy_notes(spec, left_out))
         return self._opened(opened.channel, opened.end, notes=notes, warm=warm, kind=kind_of(spec))
 

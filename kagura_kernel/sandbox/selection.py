@@ -37,17 +37,13 @@ class Choice:
     reason: str  # why this one, in half a sentence, for the cell's header
 
 
-def _nothing() -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class LaunchedBox:
     """A box and why it is of this kind."""
 
     box: Box
     reason: str
-    free: Callable[[], None] = _nothing  # Gives back what it takes of a quota; for when it is closed
+    free: Callable[[], None] = lambda: None  # Gives back what it takes of a quota; for when it is closed
 
 
 StartBox = Callable[[str, BoxSpec], Awaitable[LaunchedBox]]

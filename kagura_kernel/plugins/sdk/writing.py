@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import os
 import secrets
@@ -195,7 +194,7 @@ class WriteJail:
             raise TooLarge(f"One call writes at most {self._chunk_bytes:,} bytes.")
         try:
             return base64.b64decode(content, validate=True)
-        except (binascii.Error, ValueError) as error:
+        except ValueError as error:
             raise ArgumentRefused("content is no base64.") from error
 
     def _check_size(self, size: int, path: str) -> None:

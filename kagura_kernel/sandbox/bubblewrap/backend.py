@@ -34,6 +34,7 @@ from kagura_kernel.sandbox.box import (
     Parked,
     PipedBox,
     find_program,
+    freed_on_failure,
     identities,
     refuse_further,
     send_workspace,
@@ -212,11 +213,8 @@ class BubblewrapBackend(BoxStarter):
                 raise _translated(refused, spec) from refused
             opened.notes = (*notes, *opened.notes, *uncounted_notes(supervisor.uncounted))
             if copy and spec.workspace is not None:
-                try:
+                async with freed_on_failure(opened.end):
                     left_out = await send_workspace(opened.channel, spec, request["workspace_bytes"] // 2)
-                except BaseException:
-                    await asyncio.shield(opened.end())
-                    raise
                 why = f"the project was copied into the box: {self._copies[spec.workspace]}"
                 opened.notes += (*copy_notes(spec, left_out), why)
             return opened, unchanged

@@ -12,6 +12,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from kagura_kernel.domain.commands import shell_command
@@ -21,7 +22,16 @@ from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_argv, guest_payload
-from kagura_kernel.sandbox.box import BoxStarter, Parked, PipedBox, identities, kind_of, send_as_root, send_workspace
+from kagura_kernel.sandbox.box import (
+    BoxStarter,
+    Parked,
+    PipedBox,
+    freed_on_failure,
+    identities,
+    kind_of,
+    send_as_root,
+    send_workspace,
+)
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.docker.attach import AttachPipe, attach
 from kagura_kernel.sandbox.docker.engine import OTHER_BOXES, Daemon, DockerEngine, DockerEvents, Image
@@ -208,14 +218,10 @@ class DockerBackend(BoxStarter):
         """A box that is frozen until it is taken."""
         with self._waited_for():
             running = await self._launch(spec)
-            async with self._freed_on_failure(running.id, running.channel):
+            end = partial(self._free, running)
+            async with freed_on_failure(end):
                 await self._engine.pause(running.id)
             seen = identities(spec)
-
-            async def end() -> None:
-                await running.channel.close()
-                await self._discard(running.id)
-
             self._open[running.id] = end
             return Parked(
                 running.channel,
@@ -280,7 +286,7 @@ class DockerBackend(BoxStarter):
         await self._stand_by(daemon.api)
         box_id = new_box_id()
         labels = {BOX_LABEL: box_id, **self._labels}
-        async with self._freed_on_failure(box_id):
+        async with freed_on_failure(partial(self._discard, box_id)):
             body = create_body(spec, image.id, guest_argv(_PYTHON), labels, daemon.cpus, runtime, image.volumes)
             copies, warnings = await self._create_shown(box_id, body, spec, image)
             query = "stream=1&stdin=1&stdout=1&stderr=1"
@@ -288,14 +294,11 @@ class DockerBackend(BoxStarter):
             self._events.expect(box_id)
             channel = BoxChannel(box_id, pipe, explain=lambda: self._explain(box_id, pipe))
             running = Running(box_id, name, image, channel, (*warnings, *copies.notes), copies)
-            try:
+            async with freed_on_failure(channel.close):
                 # Waits in the daemon until the guest reads; nothing is lost by being early.
                 channel.start(guest_payload(guest_config(spec, image.env), same_python=True))
                 await self._engine.start(box_id)
                 await channel.hello(_HELLO_SECONDS)
-            except BaseException:
-                await channel.close()
-                raise
         return running
 
     async def _create_shown(
@@ -363,14 +366,14 @@ class DockerBackend(BoxStarter):
     async def _wake(self, running: Running, spec: BoxSpec) -> PipedBox:
         """Let a frozen container go on, and hand it over."""
         with self._waited_for():
-            async with self._freed_on_failure(running.id, running.channel):
+            async with freed_on_failure(partial(self._free, running)):
                 if not await still_so(running.copies.states, spec.extra_read_only):
                     raise SandboxUnavailable("the parked box shows what has changed on the host")
                 await self._engine.unpause(running.id)
             return await self._hand_over(running, spec, warm=True)
 
     async def _hand_over(self, running: Running, spec: BoxSpec, *, warm: bool) -> PipedBox:
-        async with self._freed_on_failure(running.id, running.channel):
+        async with freed_on_failure(partial(self._free, running)):
             self._refuse_when_closed()
             left_out = await self._fill(running, spec)
             return self._opened(
@@ -395,15 +398,10 @@ class DockerBackend(BoxStarter):
 
     # ---------------------------------------------------------------- freeing
 
-    @contextlib.asynccontextmanager
-    async def _freed_on_failure(self, box_id: str, channel: BoxChannel | None = None) -> Any:
-        try:
-            yield
-        except BaseException:
-            if channel is not None:
-                await channel.close()
-            await self._discard(box_id)
-            raise
+    async def _free(self, running: Running) -> None:
+        with self._waited_for():
+            await running.channel.close()
+            await self._discard(running.id)
 
     async def _discard(self, box_id: str) -> None:
         """Remove a container, whatever state it is in; after closing there is none."""

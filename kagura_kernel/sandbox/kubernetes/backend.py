@@ -27,6 +27,7 @@ from kagura_kernel.sandbox.box import (
     BoxStarter,
     Parked,
     PipedBox,
+    freed_on_failure,
     identities,
     kind_of,
     refuse_further,
@@ -142,7 +143,7 @@ class KubernetesBackend(BoxStarter):
         await self._wall()
         seen = identities(spec)
         running = await self._launch(spec)
-        end = partial(self._free, running.id, running.channel)
+        end = partial(self._free, running)
         if self._closed:
             await end()
             self._refuse_when_closed()
@@ -206,7 +207,7 @@ class KubernetesBackend(BoxStarter):
         body = pods.pod_body(name, BoxSpec(), self._default_image, lambda _: argv, await self._placed())
         if not boxed:
             body["metadata"]["labels"] = {PROBE_LABEL: name}
-        async with self._freed_on_failure(name):
+        async with freed_on_failure(partial(self._discard, name)):
             self._open[name] = lambda: self._discard(name)
             await self._cluster.create_pod(body)
             state = await self._until(name, MAIN, lambda state: state.ended)
@@ -230,7 +231,7 @@ class KubernetesBackend(BoxStarter):
         image = spec.image or self._default_image
         notes: tuple[str, ...] = (UNCOUNTED,)
         payload = guest_payload(pods.guest_config(spec), same_python=True)
-        async with self._freed_on_failure(box_id):
+        async with freed_on_failure(partial(self._discard, box_id)):
             self._open[box_id] = lambda: self._discard(box_id)
             if self._warm_pool and pods.claimable(spec, self._default_image):
                 ends = datetime.now(UTC) + timedelta(seconds=pods.DEADLINE_SECONDS)
@@ -308,11 +309,8 @@ class KubernetesBackend(BoxStarter):
         channel = BoxChannel(box_id, pipe, explain=explain)
         channel.explain_seconds = _EXPLAIN_SECONDS
         channel.start(payload)
-        try:
+        async with freed_on_failure(channel.close):
             await channel.hello(_HELLO_SECONDS)
-        except BaseException:
-            await channel.close()
-            raise
         return channel
 
     async def _until(self, name: str, container: str, holds: Callable[[pods.State], bool]) -> pods.State:
@@ -372,7 +370,7 @@ class KubernetesBackend(BoxStarter):
     # ----------------------------------------------------------- handing over
 
     async def _hand_over(self, running: _Running, spec: BoxSpec, *, warm: bool) -> PipedBox:
-        async with self._freed_on_failure(running.id, running.channel):
+        async with freed_on_failure(partial(self._free, running)):
             self._refuse_when_closed()
             left_out = await send_workspace(running.channel, spec) if spec.policy.writable else ()
             return self._opened(
@@ -384,18 +382,9 @@ class KubernetesBackend(BoxStarter):
                 kind=kind_of(spec),
             )
 
-    @contextlib.asynccontextmanager
-    async def _freed_on_failure(self, box_id: str, channel: BoxChannel | None = None) -> Any:
-        try:
-            yield
-        except BaseException:
-            await asyncio.shield(self._free(box_id, channel))
-            raise
-
-    async def _free(self, box_id: str, channel: BoxChannel | None) -> None:
-        if channel is not None:
-            await channel.close()
-        await self._discard(box_id)
+    async def _free(self, running: _Running) -> None:
+        await running.channel.close()
+        await self._discard(running.id)
 
     async def _discard(self, box_id: str) -> None:
         """Remove a pod, whatever state it is in."""

@@ -29,6 +29,7 @@ from kagura_kernel.sandbox.box import (
     BoxStarter,
     Parked,
     PipedBox,
+    freed_on_failure,
     identities,
     refuse_further,
     send_workspace,
@@ -349,7 +350,7 @@ class SshBackend(BoxStarter):
         room = sizes(spec.limits).sendable + (LARGEST if states else 0)
         ground = _Ground(self._host, self._connection)
         self._open[ground.id] = ground.end
-        try:
+        async with freed_on_failure(partial(self._discard, ground)):
             there = await ground.open(room, same_python=self._same_python)
             self._same_python = there.same_python
             further, notes = [], list(there.notes)
@@ -360,19 +361,16 @@ class SshBackend(BoxStarter):
                 except WorkspaceTooLarge as error:
                     raise PathNotShown(str(source), "it is too large to be sent") from error
                 notes += missing_notes(tree.left_out)
-        except BaseException:
-            await asyncio.shield(self._discard(ground))
-            raise
         return _Prepared(ground, there, tuple(further), tuple(notes), states)
 
     async def _hand_over(self, prepared: _Prepared, spec: BoxSpec, *, warm: bool) -> PipedBox:
         """The box for this project."""
         ground = prepared.ground
         try:
-            self._refuse_when_closed()
-            notes = await self._fill(prepared, spec)
+            async with freed_on_failure(partial(self._discard, ground)):
+                self._refuse_when_closed()
+                notes = await self._fill(prepared, spec)
         except StartRefused as refused:
-            await asyncio.shield(self._discard(ground))
             if refused.part == "overlay" and not self._no_overlay:
                 self._no_overlay = refused.why
                 return await self.start(spec)
@@ -380,9 +378,6 @@ class SshBackend(BoxStarter):
             raise SandboxUnavailable(
                 f"bubblewrap did not start a box on {self._host}: {refused.why}", advice or None
             ) from refused
-        except BaseException:
-            await asyncio.shield(self._discard(ground))
-            raise
         notes = (f"the box is on {self._host}", *prepared.notes, *ground.notes, *notes)
         return self._opened(ground.channel, lambda: self._discard(ground), notes=notes, warm=warm)
 
