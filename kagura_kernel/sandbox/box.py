@@ -63,6 +63,19 @@ def refuse_further(spec: BoxSpec, backend: str) -> None:
         targets.append(target)
 
 
+def refuse_roots(spec: BoxSpec, backend: str) -> None:
+    """Say no to other writable places than the workspace as a whole, where a box cannot have a part of it writable.
+
+    Raises:
+        SandboxUnsupported: it names another place, or not the workspace.
+    """
+    for root in spec.policy.writable_roots:
+        if not any(_within(root, place) for place in (WORKSPACE, "/tmp", HOME)):  # noqa: S108 - the box's own /tmp
+            raise SandboxUnsupported(backend, f"a writable {root}: only {WORKSPACE}, /tmp and {HOME} can be written")
+    if spec.policy.writable and WORKSPACE not in spec.policy.writable_roots:
+        raise SandboxUnsupported(backend, "a workspace of which parts alone can be written")
+
+
 def _why_not(source: Path, target: str, others: list[str]) -> str:
     if not source.is_absolute():
         return "the path on the host is not absolute"

@@ -37,6 +37,7 @@ from kagura_kernel.sandbox.box import (
     freed_on_failure,
     identities,
     refuse_further,
+    refuse_roots,
     send_workspace,
 )
 from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
@@ -199,6 +200,8 @@ class BubblewrapBackend(BoxStarter):
             notes.append(f"this box shows the machine's own programs: bubblewrap has no image {spec.image}")
         while True:
             copy = spec.workspace in self._copies and spec.policy.writable
+            if copy:
+                refuse_roots(spec, self.name)
             request = request_for(spec, limits, program, view, copy=copy)
             config = guest_config(spec, view, writable=request["writable"], copy=copy)
             payload = guest_payload(config, same_python=view.python == sys.executable)

@@ -15,7 +15,7 @@ from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.policy import BoxLimits
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec
 from kagura_kernel.sandbox.boot import GuestConfig
-from kagura_kernel.sandbox.box import COMMAND_ENV, ROOT_ENV, SYSTEM_PATH, Sizes, refuse_further, sizes
+from kagura_kernel.sandbox.box import COMMAND_ENV, ROOT_ENV, SYSTEM_PATH, Sizes, refuse_further, refuse_roots, sizes
 from kagura_kernel.sandbox.docker.seccomp import profile
 from kagura_kernel.sandbox.supervisor.arguments import HOME, ROOT_POWERS
 
@@ -65,12 +65,10 @@ def refuse_unsupported(spec: BoxSpec, name: str = NAME) -> None:
             places of the caller's choice.
     """
     refuse_further(spec, name)
+    refuse_roots(spec, name)
     if spec.shown:
         shown = f"showing {spec.shown[0].source}, or any file of the host, to a box as it is"
         raise SandboxUnsupported(name, f"{shown}: use bubblewrap, on Linux, where that is needed")
-    for root in spec.policy.writable_roots:
-        if not f"{root}/".startswith((f"{WORKSPACE}/", "/tmp/", f"{HOME}/")):  # noqa: S108 - the box's own /tmp
-            raise SandboxUnsupported(name, f"a writable {root}: only {WORKSPACE}, /tmp and {HOME} can be written")
 
 
 def create_body(

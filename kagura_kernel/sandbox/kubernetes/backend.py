@@ -31,6 +31,7 @@ from kagura_kernel.sandbox.box import (
     identities,
     kind_of,
     refuse_further,
+    refuse_roots,
     send_workspace,
 )
 from kagura_kernel.sandbox.channel import BoxChannel
@@ -362,6 +363,7 @@ class KubernetesBackend(BoxStarter):
     def _refuse_unsupported(self, spec: BoxSpec) -> None:
         self._refuse_when_closed()
         refuse_further(spec, self.name)
+        refuse_roots(spec, self.name)
         if spec.shown:
             raise SandboxUnsupported(self.name, "showing files of this machine as they are")
         if spec.writable_root:

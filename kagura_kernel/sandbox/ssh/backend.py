@@ -32,6 +32,7 @@ from kagura_kernel.sandbox.box import (
     freed_on_failure,
     identities,
     refuse_further,
+    refuse_roots,
     send_workspace,
     sizes,
 )
@@ -391,6 +392,8 @@ class SshBackend(BoxStarter):
         if spec.image:
             notes.append(f"this box shows the programs of {self._host}: {NAME} has no image {spec.image}")
         copy = bool(self._no_overlay) and spec.workspace is not None and spec.policy.writable
+        if copy:
+            refuse_roots(spec, self.name)
         project: Project | None = None
         lies: Path | None = None
         if spec.workspace is not None and not copy:

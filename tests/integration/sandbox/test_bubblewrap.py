@@ -16,7 +16,13 @@ import pytest
 
 from kagura_kernel.assembly.boxes import Boxes
 from kagura_kernel.domain.commands import Command, shell_command
-from kagura_kernel.domain.errors import SandboxUnavailable, UnknownName, WorkspaceTooLarge, WorkspaceUnreadable
+from kagura_kernel.domain.errors import (
+    SandboxUnavailable,
+    SandboxUnsupported,
+    UnknownName,
+    WorkspaceTooLarge,
+    WorkspaceUnreadable,
+)
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.sandbox.backend import BoxSpec
@@ -294,6 +300,12 @@ async def test_without_a_copy_on_write_view_the_project_is_copied(backend, proje
     await box.close()
     assert (project / "notes.md").read_text() == "notes\n"
     assert backend.parking_spec(spec) is None
+
+
+async def test_a_copy_is_not_more_writable_than_its_policy_says(backend, project):
+    backend._copies[project] = "it was told so"
+    with pytest.raises(SandboxUnsupported, match="parts alone"):
+        await backend.start(BoxSpec(workspace=project, policy=SandboxPolicy(writable_roots=("/workspace/out",))))
 
 
 async def test_a_project_too_large_to_be_copied_is_refused(backend, project):

@@ -182,7 +182,9 @@ class TestWhatAPersonIsTold:
 
     async def test_what_it_cannot_do(self, ours: OurCluster, tmp_path: Path) -> None:
         backend = made(ours)
-        for spec in (BoxSpec(writable_root=True), BoxSpec(shown=(ShownPath(tmp_path, "/kagura/shown"),))):
+        in_parts = SandboxPolicy(writable_roots=("/workspace/out",))
+        shown = (ShownPath(tmp_path, "/kagura/shown"),)
+        for spec in (BoxSpec(writable_root=True), BoxSpec(shown=shown), BoxSpec(policy=in_parts)):
             with pytest.raises(SandboxUnsupported):
                 await backend.start(spec)
         await backend.close()

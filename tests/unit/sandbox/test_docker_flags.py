@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
@@ -135,6 +135,14 @@ def test_files_of_the_host_as_they_are_are_refused():
 def test_other_writable_places_are_refused(root: str):
     with pytest.raises(SandboxUnsupported):
         refuse_unsupported(BoxSpec(policy=SandboxPolicy(writable_roots=("/workspace", root))))
+
+
+@pytest.mark.parametrize("roots", [(), ("/workspace/out",), ("/tmp",)])
+def test_a_workspace_of_which_parts_alone_may_be_written_is_refused(roots: tuple[str, ...]):
+    policy = SandboxPolicy(writable_roots=roots)
+    with pytest.raises(SandboxUnsupported, match="parts alone"):
+        refuse_unsupported(BoxSpec(policy=policy))
+    refuse_unsupported(BoxSpec(policy=replace(policy, type=SandboxPolicyType.READ_ONLY)))
 
 
 def test_writable_places_that_are_there_anyway_are_fine():
