@@ -266,7 +266,7 @@ def _workspace_view(
     for name in ("upper", "work"):
         _owned_dir(f"{space}/{name}", *owner)
     if root is None or request["copy"]:
-        return {"workspace": f"{space}/upper", "writable": request["writable"] or request["copy"]}
+        return {"workspace": f"{space}/upper", "writable": request["writable"]}
     lower = f"{_BOX}/lower"
     _show_project(root, lower, identity, notes, writable=request["writable"])
     shown = _without_listeners(lower, writable=request["writable"])
