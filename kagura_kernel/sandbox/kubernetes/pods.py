@@ -147,7 +147,12 @@ def weakness_of(pod: Mapping[str, Any], place: Place) -> str:
     containers = spec.get("containers") or ()
     main: Mapping[str, Any] = next((one for one in containers if one.get("name") == MAIN), {})
     wanted = pod_body("", BoxSpec(), "", lambda _: (), place)["spec"]
-    contexts = ((wanted, spec), (wanted["containers"][0], main))
+    pods = [one.get("securityContext") or {} for one in (wanted, spec)]
+    # What a container says of itself counts before what its pod says.
+    own = [
+        {**pod, **(one.get("securityContext") or {})}
+        for pod, one in zip(pods, (wanted["containers"][0], main), strict=True)
+    ]
     weak = {
         # One that is started before and goes on beside it is called an init container too.
         f"it has other containers than {MAIN}": len(containers) != 1
@@ -165,12 +170,9 @@ def weakness_of(pod: Mapping[str, Any], place: Place) -> str:
             set(volume) - {"name"} != {"emptyDir"} or (volume["emptyDir"] or {}).get("medium") != "Memory"
             for volume in spec.get("volumes") or ()
         ),
-        "it sees more of its node's kernel than a box": (main.get("securityContext") or {}).get("procMount", "Default")
-        != "Default",
+        "it sees more of its node's kernel than a box": own[1].get("procMount", "Default") != "Default",
         "its security context is not that of a box": any(
-            (its.get("securityContext") or {}).get(key) != value
-            for mine, its in contexts
-            for key, value in mine["securityContext"].items()
+            its.get(key) != value for ours, its in (pods, own) for key, value in ours.items()
         ),
     }
     return next((why for why, holds in weak.items() if holds), "")

@@ -88,6 +88,22 @@ def test_a_pod_of_our_own_pool_is_a_box():
 
 
 @pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("seccompProfile", {"type": "Unconfined"}),
+        ("runAsNonRoot", False),
+        ("runAsGroup", 0),
+        ("capabilities", {"drop": ["ALL"], "add": ["SYS_ADMIN"]}),
+    ],
+)
+def test_a_container_that_takes_back_what_its_pod_says_is_no_box(key, value):
+    [container] = of_a_pool()["spec"]["containers"]
+    weaker = {**container, "securityContext": {**container["securityContext"], key: value}}
+    why = weakness_of(of_a_pool(spec={"containers": [weaker]}), PLACE)
+    assert why == "its security context is not that of a box"
+
+
+@pytest.mark.parametrize(
     ("changes", "why"),
     [
         ({"spec": {"runtimeClassName": ""}}, "it has another runtime class"),
