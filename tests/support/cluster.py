@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import tempfile
 import threading
 import uuid
@@ -78,6 +79,7 @@ class Pod:
     message: str = ""
     conditions: list[dict[str, Any]] = field(default_factory=list)
     processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
+    groups: list[cgroups.Group] = field(default_factory=list)
     life: asyncio.Task[None] | None = None
 
     @property
@@ -232,7 +234,7 @@ class Cluster:
 
     async def _fail(self, pod: Pod, reason: str, message: str) -> None:
         pod.phase, pod.reason, pod.message = "Failed", reason, message
-        await _kill(pod)
+        _kill(pod)
 
     # ------------------------------------------------------------------- the API
 
@@ -266,10 +268,13 @@ class Cluster:
     async def delete(self, name: str) -> Pod:
         pod = self.found(name)
         del self.pods[name]
-        await _kill(pod)
         if pod.life is not None:
             pod.life.cancel()
-            await asyncio.wait([pod.life])
+            # Again and again: what is being made just now leaves a child that nobody else would end.
+            while not pod.life.done():
+                _kill(pod)
+                await asyncio.wait([pod.life], timeout=0.02)
+        _kill(pod)
         shutil.rmtree(pod.folder, ignore_errors=True)
         return pod
 
@@ -309,6 +314,7 @@ class Cluster:
             status["state"] = {"waiting": {"reason": "ErrImagePull", "message": message}}
             await asyncio.Event().wait()
         group = self._group(container)
+        pod.groups.append(group)
         try:
             code = await self._run_in(group, pod, container, status)
         finally:
@@ -424,11 +430,14 @@ async def _gone(group: cgroups.Group) -> None:
     raise RuntimeError(f"processes stay in {group.directories}")
 
 
-async def _kill(pod: Pod) -> None:
+def _kill(pod: Pod) -> None:
     for process in pod.processes.values():
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
+    for directory in (directory for group in pod.groups for directory in group.directories):
+        with contextlib.suppress(OSError):
+            for number in Path(directory, "cgroup.procs").read_text().split():
+                os.kill(int(number), signal.SIGKILL)
 
 
 class Api(web.RequestHandler):
