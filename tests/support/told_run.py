@@ -101,6 +101,8 @@ class ToldRun:
 
     context: ContextMode = "none"
     """Of the notebook it wants to know nothing."""
+    room = 2**20
+    """Bytes that the variables of a cell may have."""
 
     def launch(self, intent: RunRequest) -> ToldRun:
         """The run itself, whatever is asked for; `intents` remembers that."""
