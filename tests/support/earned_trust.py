@@ -19,9 +19,11 @@ def trust_row(change: TrustChange, at: datetime, *, category: str = "git", **mor
     return TrustChanged(at=at, category=category, change=change, **facts)
 
 
-def earn_trust(journal: Journal, *, category: str = "git", successes: int = len(AGO)) -> None:
-    """Good runs of different tasks, the first of them nine days ago by the journal's clock."""
+def earn_trust(
+    journal: Journal, *, category: str = "git", successes: int = len(AGO), names: tuple[str, ...] = ()
+) -> None:
+    """Good runs of different tasks, the first nine days ago by the journal's clock; `names` is where they went."""
     now = journal.clock.now()
     for days in AGO[:successes]:
-        row = trust_row("succeeded", now - timedelta(days=days), category=category, signal="exit-code")
+        row = trust_row("succeeded", now - timedelta(days=days), category=category, signal="exit-code", names=names)
         journal.append(row)

@@ -26,7 +26,7 @@ from kagura_kernel.membrane.credentials.revoke import Settler
 from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.docker.backend import DockerBackend
+from kagura_kernel.sandbox.docker.backend import OWNER_LABEL, DockerBackend
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.credential_service import SCOPE
@@ -241,7 +241,11 @@ async def our_box(
 ) -> AsyncIterator[tuple[str, dict[str, str]]]:
     """A box of a process that nobody else is, and what it takes to reach its daemon."""
     box = await docker_backend.start(BoxSpec())
-    environ = {"PATH": os.environ["PATH"], "DOCKER_HOST": docker_daemon.host, "OWNER": docker_backend._owner}
+    environ = {
+        "PATH": os.environ["PATH"],
+        "DOCKER_HOST": docker_daemon.host,
+        "OWNER": docker_backend._labels[OWNER_LABEL],
+    }
     yield box.id, environ
     await box.close()
 

@@ -33,6 +33,7 @@ from kagura_kernel.domain.events import (
 from kagura_kernel.domain.images import read_image
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.sentences import Sentence
+from kagura_kernel.runs.git_places import pushes_to
 from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.docker.backend import DockerBackend
@@ -338,7 +339,7 @@ async def test_earned_trust_answers_nothing_that_a_box_asks(sealed, tmp_path):
         ("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "--quiet", "--allow-empty", "-m", "one"),
     ):
         await asyncio.to_thread(subprocess.run, ["git", *words], cwd=sealed.project, check=True)
-    earn_trust(sealed.journal)
+    earn_trust(sealed.journal, names=tuple(await pushes_to(sealed.project)))
     now = sealed.journal.clock.now()
     sealed.journal.append(trust_row("proposed", now))
     sealed.journal.append(trust_row("granted", now, signal="human", by="ann", via="cell"))
