@@ -86,7 +86,7 @@ async def run_cell(context: RunContext) -> Ending:
     result = await _run(context, exchange, command)
     spill = result.stdout.spill or result.stderr.spill
     text = result.stdout.text + (result.stderr.text if result.stderr.total else "")
-    await context.redacting.ready_for(text)
+    await context.recorder.ready_for(text)
     context.recorder.record(
         ToolFinished,
         call_id=CALL_ID,
@@ -232,7 +232,7 @@ class Run:
             self._give_back()
             self._brought = await self._bring_back(ending)
             ending = await self._settle(ending)
-            await self._context.redacting.ready_for(ending.text, ending.error_text)
+            await self._context.recorder.ready_for(ending.text, ending.error_text)
             self._box.begin_close(self._given_back)
             changes = self._context.changes.left
             await self._learn(ending, self._context.changes.as_files)

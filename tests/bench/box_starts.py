@@ -7,10 +7,11 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
-from kagura_kernel.sandbox.backend import SandboxBackend
+from kagura_kernel.sandbox.backend import Probe, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.docker.flags import create_body
 from kagura_kernel.sandbox.gvisor import RunscBackend
@@ -99,21 +100,25 @@ def bare_bubblewrap(program: str, folder: Path, workspace: Path) -> Measure:
     return once
 
 
-async def docker_box_ready(bench: Bench) -> list[Line]:
-    """Cold and from the warm pool, beside `docker run` with the same flags."""
-    backend = docker_backend(bench)
-    workspace = project(bench)
-    pool = WarmPool(docker_backend(bench), size=1)
+async def cold_and_warm(
+    samples: int, backend: SandboxBackend, pool: WarmPool, workspace: Path, floor: Callable[[Probe], Measure]
+) -> dict[str, float]:
+    """A back-end and a warm pool beside their floor, which may depend on what a probe says; both are closed."""
     try:
         if not (probe := await backend.probe()).ok:
             raise Missing(probe.reason)
-        floor = docker_run(bench)
-        figures = await interleaved(
-            bench.samples, floor=floor, cold=starting(backend, workspace), warm=starting(pool, workspace)
+        return await interleaved(
+            samples, floor=floor(probe), cold=starting(backend, workspace), warm=starting(pool, workspace)
         )
     finally:
         await pool.close()
         await backend.close()
+
+
+async def docker_box_ready(bench: Bench) -> list[Line]:
+    """Cold and from the warm pool, beside `docker run` with the same flags."""
+    backend, pool = docker_backend(bench), WarmPool(docker_backend(bench), size=1)
+    figures = await cold_and_warm(bench.samples, backend, pool, project(bench), lambda _: docker_run(bench))
     return [
         Line(
             what,
@@ -136,18 +141,10 @@ async def gvisor_box_ready(bench: Bench) -> list[Line]:
     if program is None:
         raise Missing("runsc is not installed (Debian: `apt install runsc`)")
     backend, pool = RunscBackend(program=program), WarmPool(RunscBackend(program=program), size=1)
-    workspace = project(bench)
     samples = max(3, bench.samples // 2)
-    try:
-        if not (probe := await backend.probe()).ok:
-            raise Missing(probe.reason)
-        floor = runsc_do(program, platform=probe.reason.split()[-1])
-        figures = await interleaved(
-            samples, floor=floor, cold=starting(backend, workspace), warm=starting(pool, workspace)
-        )
-    finally:
-        await pool.close()
-        await backend.close()
+    figures = await cold_and_warm(
+        samples, backend, pool, project(bench), lambda probe: runsc_do(program, platform=probe.reason.split()[-1])
+    )
     return [
         Line(
             what,

@@ -19,19 +19,11 @@ from kagura_kernel.journal import views
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.journal.store import Journal
 from tests.bench.harness import WARM_UP, Bench, Bound, Line, Missing
+from tests.browser.lab import FLAGS
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 PATIENCE = 60.0
 REPLAY = "%%kagura --replay calls.jsonl --box bubblewrap --write none --context cells\nGo on and on."
 # A host command that is allowed tells when it ran; browser and command read the same clock.
