@@ -8,7 +8,7 @@ requests with leased credentials are read from the events themselves.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -376,7 +376,7 @@ def rebuild(journal: Journal) -> int:
 
     shared = journal.shared
     done = 0
-    asked: set[str] = set()
+    asked: dict[str, str] = {}
     decided: set[str] = set()
     with journal.writing() as writing:
         connection = writing.connection
@@ -388,10 +388,13 @@ def rebuild(journal: Journal) -> int:
             for row, event in journal.told(chunk):
                 if shared and not _fits(event):
                     continue
-                if isinstance(event, ApprovalDecided) and event.approval_id in asked:
+                if isinstance(event, ApprovalDecided):
+                    # One that does not answer this run's question would change the row that is still the old one.
+                    if asked.get(event.approval_id) != event.run_id:
+                        continue
                     decided.add(event.approval_id)
                 if isinstance(event, ApprovalRequested) and event.approval_id not in asked:
-                    asked.add(event.approval_id)
+                    asked[event.approval_id] = event.run_id
                     _renew_question(connection, row.seq, event)
                 else:
                     project(connection, partial(int, row.seq), event)
@@ -412,7 +415,7 @@ def _fits(event: Event) -> bool:
     return True
 
 
-def _clear_approvals(connection: Connection, asked: set[str], decided: set[str]) -> None:
+def _clear_approvals(connection: Connection, asked: Collection[str], decided: set[str]) -> None:
     """Take out what `verify` would not accept: see `Recount.may_hold_a_decision`."""
     status = {row.run_id: row.status for row in connection.execute(select(schema.runs.c.run_id, schema.runs.c.status))}
     columns = (schema.approvals.c.id, schema.approvals.c.run_id, schema.approvals.c.verdict)

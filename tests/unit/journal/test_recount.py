@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from sqlalchemy import text
 
 from kagura_kernel.domain.events import BoxStarted, ChangesCollected, Event
@@ -52,6 +52,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journal]:
 
 
 @examples(30, 150, "kagura_kernel/journal/")
+@example(told=[RUNS[0].decided("app-2"), RUNS[0].asked("app-2"), RUNS[1].decided("app-2")])
 @given(told=st.lists(events(), max_size=14))
 def test_the_recount_agrees_with_the_tables(journal, told):
     with journal.writing() as writing:
