@@ -11,6 +11,7 @@ which tells it; it is imported then.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
@@ -676,7 +677,8 @@ def _plain(values: Mapping[str, Any]) -> Settings | None:
 def _is_right(name: str, value: Any) -> bool:
     kind = _TYPES[name]
     if name in _LISTS:
-        return type(value) in (list, tuple) and all(map(_is_plain_text, value))
+        texts = type(value) in (list, tuple) and all(map(_is_plain_text, value))
+        return texts and (name != "safe_commands" or all(map(_PROGRAM.fullmatch, value)))
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     if kind is str:
@@ -689,6 +691,10 @@ def _is_right(name: str, value: Any) -> bool:
 def _is_fixed(where: str) -> bool:
     """Whether a journal is the same one in each working directory: a URL that has lost its beginning would not be."""
     return not where or "://" in where or where.startswith(("/", "~"))
+
+
+_PROGRAM = re.compile(r"[\w.+@,:\-]+")
+"""The name of a program: no command bears one with a blank, a slash or a sign for the shell in it."""
 
 
 def _is_plain_text(value: Any) -> bool:
@@ -732,8 +738,11 @@ def settings_model() -> type[BaseModel]:
             "both_prices": model_validator(mode="after")(_both_prices),
         },
     )
-    fixed = {"a_fixed_journal": field_validator("journal_url")(_fixed)}
-    model: type[BaseModel] = made(Settings, fixed, endpoints=dict.__class_getitem__((str, endpoint)))
+    own = {
+        "a_fixed_journal": field_validator("journal_url")(_fixed),
+        "programs_alone": field_validator("safe_commands")(_programs),
+    }
+    model: type[BaseModel] = made(Settings, own, endpoints=dict.__class_getitem__((str, endpoint)))
     return model
 
 
@@ -746,6 +755,13 @@ def _fixed(where: str) -> str:
     if not _is_fixed(where):
         raise ValueError("it is to be postgresql://user@host/database, or a directory that begins with / or ~")
     return where
+
+
+def _programs(names: tuple[str, ...]) -> tuple[str, ...]:
+    wrong = [number for number, name in enumerate(names, 1) if not _PROGRAM.fullmatch(name)]
+    if wrong:
+        raise ValueError(f"each is the name of a program alone, without a path or arguments: number {wrong[0]} is not")
+    return names
 
 
 def _no_key_itself(given: Any) -> Any:

@@ -82,6 +82,13 @@ def test_a_table_in_a_variable_is_told_and_not_ignored():
             "journal_url = 'ada@db.example.org/kagura'",
             "journal_url: it is to be postgresql://user@host/database, or a directory that begins with / or ~",
         ),
+        *(
+            (
+                f"safe_commands = ['jq', '{name}']",
+                "safe_commands: each is the name of a program alone, without a path or arguments: number 2 is not",
+            )
+            for name in ("rm -rf", "/usr/bin/yq", "", "yq;")
+        ),
         ("brain = claude", "it is not TOML: Invalid value (at line 1, column 9); a text stands in quotes"),
     ],
 )
