@@ -30,6 +30,7 @@ from kagura_kernel.cli.doctor_rows import (
     jupyter,
     laid_out,
     secret_places,
+    settings_place,
     shared_settings,
     without_box,
 )
@@ -116,6 +117,7 @@ def beside_boxes(settings: Settings, place: Path | str, since: datetime, *, full
             for one in former_variables(os.environ)
         ),
         *(Finding("variable", WARN, one, "spell it like that, or unset it") for one in mistyped_variables(os.environ)),
+        settings_place(os.environ),
         *shared_settings(os.environ),
         egress_rules(settings),
         *_providers(),

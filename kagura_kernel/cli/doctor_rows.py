@@ -179,6 +179,17 @@ def egress_rules(settings: Settings) -> Finding:
     return Finding("egress rules", OK, f"a run reaches {opened}; {asks}")
 
 
+def settings_place(environ: Mapping[str, str]) -> Finding:
+    """Which file the settings come from; a variable that names none is seldom meant so."""
+    path = settings_file(environ)
+    if path.exists():
+        return Finding("settings", OK, str(path))
+    if environ.get("KAGURA_CONFIG"):
+        then = "write it, or unset KAGURA_CONFIG"
+        return Finding("settings", WARN, f"KAGURA_CONFIG names {path}, which is not there: defaults hold", then)
+    return Finding("settings", OK, f"defaults: there is no {path}")
+
+
 def shared_settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     """What an administrator says here for everybody, by names; nothing where there is no such file."""
     shared = read_shared(environ)

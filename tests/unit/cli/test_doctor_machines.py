@@ -22,7 +22,7 @@ from tests.support.sample_run import SampleRun
 
 Rows = dict[str, dict[str, Any]]
 ROWS = {
-    *("brain", "memory", "shared deployment", "box docker", "box bubblewrap", "box gvisor", "egress rules"),
+    *("brain", "memory", "shared deployment", "box docker", "box bubblewrap", "box gvisor", "settings", "egress rules"),
     *("credential providers", "secret back-ends", "jupyter kernelspec", "clock", "disk", "journal"),
 }
 
@@ -59,6 +59,18 @@ def test_a_machine_with_nothing_is_told_what_to_do_about_each_thing(machine, cap
     assert "bubblewrap" in rows["box bubblewrap"]["then"]
     assert states(rows, "ok") >= {"memory", "shared deployment", "egress rules", "credential providers", "journal"}
     assert all(row["then"] for row in rows.values() if row["state"] != "ok")
+
+
+def test_settings_that_a_variable_names_and_that_are_not_there_are_told(machine, capsys, monkeypatch, tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text("")
+    monkeypatch.setenv("KAGURA_CONFIG", str(config))
+    assert machine(capsys)[1]["settings"] | {"part": ""} == {
+        "name": "settings", "state": "ok", "said": str(config), "then": "", "part": "",
+    }  # fmt: skip
+    config.unlink()
+    row = machine(capsys)[1]["settings"]
+    assert (row["state"], row["said"]) == ("warn", f"KAGURA_CONFIG names {config}, which is not there: defaults hold")
 
 
 def test_an_expired_login_is_a_failure_and_says_how_to_sign_in_again(machine, capsys, monkeypatch, tmp_path):
