@@ -26,6 +26,7 @@ from kagura_kernel.cockpit.brains import BrainReport, Thinking, report_brains
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured, SecretUnavailable
 from kagura_kernel.domain.settings import EndpointSettings, Problem, Settings
+from kagura_kernel.journal.place import expanded
 from kagura_kernel.membrane.credentials.secret import (
     Secret,
     SecretReader,
@@ -199,7 +200,7 @@ def _is_there(reference: SecretReference, environ: Mapping[str, str]) -> bool:
         case "env":
             return bool(environ.get(reference.place))
         case "file":
-            return os.access(Path(reference.place).expanduser(), os.R_OK)
+            return os.access(expanded(reference.place), os.R_OK)
         case _:
             return True
 

@@ -20,6 +20,7 @@ from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken, Not
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.settings import Problem, Settings
 from kagura_kernel.domain.value_faults import value_fault
+from kagura_kernel.journal.place import expanded
 from kagura_kernel.membrane.credentials.secret import SOURCES, SecretReader, keep_standing, read_reference
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class CheckedChat:
     @property
     def project(self) -> Path | None:
         """The project of its runs; None for the directory in which the server was started."""
-        return Path(self.settings.project).expanduser() if self.settings.project else None
+        return expanded(self.settings.project) if self.settings.project else None
 
     @property
     def homeless(self) -> str:

@@ -31,7 +31,7 @@ from kagura_kernel.cli.doctor_rows import BRAIN, FAIL, MEMORY, OK, SANDBOX, TRAN
 from kagura_kernel.cockpit.transports.transport import TransportError
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field, replace
-from kagura_kernel.journal.place import place_in_use
+from kagura_kernel.journal.place import expanded, place_in_use
 from kagura_kernel.journal.settings_text import Value
 from kagura_kernel.membrane.credentials.secret import SOURCES, KeychainUnusable, keep_in_keychain, keychain_name
 from kagura_kernel.sandbox.selection import AUTO, BUILT_IN, registered
@@ -220,7 +220,7 @@ def _project(talk: Talk, table: Mapping[str, Any]) -> dict[str, Value]:
     now = table.get("project") or "where the server is started"
 
     def problem(answer: str) -> str:
-        is_one = answer.startswith(("/", "~/")) and Path(answer).expanduser().is_dir()
+        is_one = answer.startswith(("/", "~/")) and expanded(answer).is_dir()
         return "" if is_one else "That is no folder; its path begins with / or ~/."
 
     answer = talk.ask_until(f"The project of its runs, a folder [{now}]: ", problem)
@@ -250,7 +250,7 @@ async def _let_in(name: str, table: Mapping[str, Any], environ: dict[str, str]) 
 
 def _no_file(path: str) -> str:
     """Why no memory can be kept there; empty where one can."""
-    is_one = path.startswith(("/", "~/")) and Path(path).expanduser().parent.is_dir()
+    is_one = path.startswith(("/", "~/")) and expanded(path).parent.is_dir()
     return "" if is_one else "That is no file in a folder that is there; its path begins with / or ~/."
 
 

@@ -23,6 +23,7 @@ from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSk
 from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal.place import expanded
 from kagura_kernel.kit.definitions.references import add_ready, known_agents, resolve_agent, usual_places
 from kagura_kernel.kit.packages.hosts import ToolHosts, tool_hosts
 from kagura_kernel.kit.packages.registry import load_registry, sources_of
@@ -179,7 +180,10 @@ def _is_note(line: str) -> bool:
 
 
 def _absolute(setting: str, text: str) -> Path:
-    path = Path(text).expanduser()
+    try:
+        path = expanded(text)
+    except UsageError as error:
+        raise ConfigurationError("the settings", [f"{setting}: {error.message.removesuffix('.')}"]) from None
     if not path.is_absolute():
         raise ConfigurationError(
             "the settings", [f"{setting}: {text!r} is no absolute path, and none that begins with ~"]
@@ -326,7 +330,7 @@ class KitDesk:
         sources = sources_of(settings.env, sets)
         found = tool_hosts(
             toolsets,
-            load_registry(Path(settings.tool_registry).expanduser() if settings.tool_registry else None),
+            load_registry(expanded(settings.tool_registry) if settings.tool_registry else None),
             look_up=PackageLookUp(
                 sources,
                 self._around.home / TOOL_ANSWERS,

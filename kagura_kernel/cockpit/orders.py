@@ -33,6 +33,7 @@ from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, PermissionMode, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.variables import CellPlace
+from kagura_kernel.journal.place import expanded
 from kagura_kernel.journal.rows import Conversation, Here
 from kagura_kernel.kit.definitions.definition import AgentDefinition
 from kagura_kernel.kit.staging.home_files import without_secret
@@ -357,7 +358,7 @@ def _pictures(request: RunRequest, project: Path, brain: BrainProvider, model: s
 
 
 def _picture(path: Path, project: Path) -> Image:
-    whole = project / path.expanduser()
+    whole = project / expanded(path)
     try:
         if not whole.is_file():
             raise UsageError(f"`--picture {path}`: there is no such file. A path counts from the project, {project}.")

@@ -17,6 +17,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.plugins import MAX_NAME, PLUGIN_NAME, Risk
+from kagura_kernel.journal.place import expanded
 from kagura_kernel.plugins.manifest import FOLDER
 from kagura_kernel.render.figures import counted
 
@@ -246,7 +247,7 @@ class PluginRepositories:
         from kagura_kernel.plugins.signature import make_key
 
         issues = [self._issue(source) for source in sources]
-        folder = folder.expanduser().absolute()
+        folder = expanded(folder).absolute()
         if not is_repository(folder) and not is_other(folder):
             if not issues:
                 raise UsageError(
@@ -335,7 +336,7 @@ def _file(path: Path) -> bytes:
     from kagura_kernel.plugins.installation import MAX_ARCHIVE_BYTES
 
     try:
-        with path.expanduser().open("rb") as file:
+        with expanded(path).open("rb") as file:
             return file.read(MAX_ARCHIVE_BYTES + 1)
     except OSError as error:
         why = (error.strerror or "it cannot be read").lower()

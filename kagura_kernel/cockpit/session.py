@@ -12,7 +12,6 @@ import asyncio
 import concurrent.futures
 import os
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.agents import delegation_terms
@@ -27,6 +26,7 @@ from kagura_kernel.domain.memory import Author, Draft, Source
 from kagura_kernel.domain.outcome import EndStatus, RunOutcome
 from kagura_kernel.domain.patterns import HANDOFF, HANDOFF_KEPT, Handoff
 from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.journal.place import expanded
 from kagura_kernel.patterns.dispatch import LEAST_SHARE_USD, below, charged, even_share
 from kagura_kernel.render.figures import counted
 from kagura_kernel.runs.delegation import to_the_end
@@ -209,7 +209,7 @@ def _value(name: str, value: Any) -> Any:
     if name == "headless" or (option is not None and option.kind is None):
         return _must_be(name, value, bool, "True or False")
     if name == "project":
-        return Path(_must_be(name, value, (str, os.PathLike), "a path")).expanduser()
+        return expanded(_must_be(name, value, (str, os.PathLike), "a path"))
     if option is None or option.kind is Kind.EXPRESSION:
         return value
     if option.many:
@@ -223,7 +223,7 @@ def _value(name: str, value: Any) -> Any:
 def _one(name: str, kind: Kind | None, value: Any) -> Any:
     match kind:
         case Kind.FILE:
-            return Path(_must_be(name, value, (str, os.PathLike), "a path")).expanduser()
+            return expanded(_must_be(name, value, (str, os.PathLike), "a path"))
         case Kind.COUNT:
             return _must_be(name, value, int, "a whole number")
         case Kind.USD | Kind.SECONDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,18 @@ SHARED_FILE = Path("/etc/kagura-kernel/shared.toml")
 """What the administrator says for everybody. No variable leads past it, and the system lets nobody else write there."""
 
 
+def expanded(path: str | PathLike[str]) -> Path:
+    """A person's path, with the home directory in place of a leading `~` or `~user`.
+
+    Raises:
+        UsageError: no such user is known here.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise UsageError(f"{fspath(path)!r} names a user that is not known here.") from None
+
+
 def data_home(environ: Mapping[str, str]) -> Path:
     """The directory for this person's journal: `KAGURA_HOME`, else the system's place for user data.
 
@@ -25,7 +38,7 @@ def data_home(environ: Mapping[str, str]) -> Path:
     """
     named = environ.get("KAGURA_HOME", "")
     if named:
-        return Path(named).expanduser().absolute()
+        return _meant("KAGURA_HOME", named).absolute()
     import platformdirs
 
     return Path(platformdirs.user_data_dir("kagura-kernel", appauthor=False))
@@ -34,7 +47,7 @@ def data_home(environ: Mapping[str, str]) -> Path:
 def settings_file(environ: Mapping[str, str]) -> Path:
     """This person's settings: `KAGURA_CONFIG`, else the system's place for configuration; it need not be there."""
     if named := environ.get("KAGURA_CONFIG"):
-        return Path(named).expanduser()
+        return _meant("KAGURA_CONFIG", named)
     import platformdirs
 
     return Path(platformdirs.user_config_dir("kagura-kernel", appauthor=False)) / "config.toml"
@@ -50,11 +63,18 @@ def shared_file(environ: Mapping[str, str]) -> Path | None:
         SHARED_FILE.stat()
     except (FileNotFoundError, NotADirectoryError):
         named = environ.get("KAGURA_SHARED_CONFIG")
-        return Path(named).expanduser() if named else None
+        return _meant("KAGURA_SHARED_CONFIG", named) if named else None
     except OSError:
         # It may be there, and whoever reads it says why it cannot be.
         pass
     return SHARED_FILE
+
+
+def _meant(variable: str, named: str) -> Path:
+    try:
+        return expanded(named)
+    except UsageError as error:
+        raise ConfigurationError("the environment", [f"{variable}: {error.message.removesuffix('.')}"]) from None
 
 
 def read_shared(environ: Mapping[str, str], check: Check = lambda _: ()) -> SharedSettings:
@@ -128,7 +148,7 @@ def shown(place: str | Path) -> str:
         from kagura_kernel.journal.postgres import parse_url, without_password
 
         return without_password(parse_url(place))
-    return str(Path(place).absolute() / FILE_NAME)
+    return str(expanded(place).absolute() / FILE_NAME)
 
 
 def no_journal(where: str) -> UsageError:

@@ -19,7 +19,7 @@ from kagura_kernel.domain.errors import JournalLocked, JournalUnreadable, Journa
 from kagura_kernel.journal.chain import Chain, Content, Number
 from kagura_kernel.journal.database import Database, Place
 from kagura_kernel.journal.encoding import as_text, decode, decode_told, encode, stamp
-from kagura_kernel.journal.place import is_url
+from kagura_kernel.journal.place import expanded, is_url
 from kagura_kernel.journal.rows import NOTHING, NotedRow, StoredEvent, Verification
 from kagura_kernel.journal.schema import check_version, events, heartbeat, is_known, migrate
 
@@ -305,7 +305,7 @@ def _only_read(directory: Path, error: JournalUnwritable) -> Database:
 
 
 def _absolute(where: str | Path) -> Path:
-    return Path(where).expanduser().absolute()
+    return expanded(where).absolute()
 
 
 def _place(where: str | Path, *, create: bool) -> Place:

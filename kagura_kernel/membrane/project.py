@@ -22,6 +22,7 @@ from pathlib import Path
 
 from kagura_kernel.domain.errors import WorkspaceRefused, WorkspaceUnreadable
 from kagura_kernel.domain.late_dataclass import dataclass
+from kagura_kernel.journal.place import expanded
 
 # A box that saw one of these as its project would see the system, not a project.
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/run")
@@ -73,7 +74,7 @@ def make_project(path: Path, *, home: Path, private: Sequence[Path]) -> Path:
         WorkspaceRefused: it does not lie below home, a link stands on the way, or it is never shown.
     """
     root = home.resolve()
-    named = Path(os.path.normpath(root / path.expanduser()))
+    named = Path(os.path.normpath(root / expanded(path)))
     below = next((named.relative_to(top) for top in (root, home) if named.is_relative_to(top)), None)
     if below is None or not below.parts:
         raise WorkspaceRefused(str(named), "choose a folder that lies in your home directory")

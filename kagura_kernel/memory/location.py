@@ -10,6 +10,7 @@ from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ExtensionBroken
 from kagura_kernel.domain.errors.memory import MemoryUnavailable
 from kagura_kernel.domain.extensions import MEMORIES, Extension, installed, load
+from kagura_kernel.journal.place import expanded
 from kagura_kernel.memory.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def _person_home(environ: Mapping[str, str]) -> Path:
 def _expanded(where: str, environ: Mapping[str, str]) -> Path:
     if where == "~" or where.startswith("~/"):
         return _person_home(environ) / where[2:]
-    return Path(where).expanduser()
+    return expanded(where)
 
 
 def _encoder() -> TextEncoder | None:

@@ -86,7 +86,10 @@ def problem_with_place(place: str) -> str:
     """What keeps the log from being there, in half a sentence; empty when nothing does."""
     if place in ("", "off"):
         return ""
-    path = Path(place).expanduser()
+    try:
+        path = Path(place).expanduser()
+    except RuntimeError:
+        return "its path names a user that is not known here"
     if not path.is_absolute():
         return "it is a file by its whole path, `off`, or empty for standard error"
     if not path.parent.is_dir():

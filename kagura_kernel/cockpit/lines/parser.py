@@ -15,6 +15,7 @@ from kagura_kernel.cockpit.lines.help import usage_lines
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError
 from kagura_kernel.domain.former_names import MODES
 from kagura_kernel.domain.grammar import Argument, CellMagic, Command, InputRequest, Kind, Option, Surface
+from kagura_kernel.journal.place import expanded
 
 _BLANK = " \t\r\n"
 _QUOTES = "'\""
@@ -194,9 +195,9 @@ def _path(text: str) -> Path:
     if "\0" in text:
         raise Unreadable("the name of a file holds no NUL")
     try:
-        return Path(text).expanduser()
-    except RuntimeError:
-        raise Unreadable(f"{text!r} names a user that is not known here") from None
+        return expanded(text)
+    except UsageError as error:
+        raise Unreadable(error.message.rstrip(".")) from None
 
 
 def _source(text: str) -> str:

@@ -31,7 +31,7 @@ from kagura_kernel.journal import views
 from kagura_kernel.journal.change_states import changes_of, changes_wait
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.place import data_home, place_in_use, read_settings
+from kagura_kernel.journal.place import data_home, expanded, place_in_use, read_settings
 from kagura_kernel.journal.rows import Here, RunRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.surface import place_of
@@ -232,7 +232,7 @@ def memories(given: Sequence[str]) -> list[Name]:
         KaguraError: the settings are wrong, or the memory cannot be used.
     """
     where, home = read_settings(os.environ).memory, data_home(os.environ)
-    path = Path(where).expanduser() if where else home / FILE
+    path = expanded(where) if where else home / FILE
     if not path.is_file():
         return []
     wanted = {"promote": Tier.QUARANTINE, "demote": Tier.TRUSTED}

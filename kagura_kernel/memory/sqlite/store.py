@@ -27,6 +27,7 @@ from kagura_kernel.domain.memory import (
     Recalled,
     Tier,
 )
+from kagura_kernel.journal.place import expanded
 from kagura_kernel.memory.sqlite import connections
 from kagura_kernel.memory.sqlite.connections import Connections
 from kagura_kernel.memory.sqlite.meanings import Meanings, TextEncoder
@@ -310,7 +311,7 @@ class SqliteMemory(Closing):
         clock: Clock = _SYSTEM,
         encoder: TextEncoder | None = None,
     ) -> None:
-        self.path = Path(path).expanduser().absolute()
+        self.path = expanded(path).absolute()
         self._clock = clock
         self._broad: set[str] = set()
         self._connections = Connections(self.path)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.domain.errors import ConfigurationError
+from kagura_kernel.domain.errors import ConfigurationError, UsageError
 from kagura_kernel.journal.place import data_home, is_url, read_settings, shared_file, shown
 
 
@@ -11,6 +11,15 @@ def test_kagura_home_says_where(private_home):
     assert data_home({"KAGURA_HOME": "/srv/kagura"}) == Path("/srv/kagura")
     assert data_home({"KAGURA_HOME": "~/books"}) == private_home / "books"
     assert data_home({"KAGURA_HOME": "here"}) == Path.cwd() / "here"
+
+
+def test_a_home_directory_of_nobody_is_told_with_what_names_it(private_home):
+    assert shown("~/books") == str(private_home / "books" / "journal.db")
+    for variable, ask in (("KAGURA_HOME", data_home), ("KAGURA_CONFIG", read_settings)):
+        with pytest.raises(ConfigurationError, match=f"{variable}: '~zz-nobody/x' names a user that is not known here"):
+            ask({variable: "~zz-nobody/x"})
+    with pytest.raises(UsageError, match="'~zz-nobody/x' names a user"):
+        shown("~zz-nobody/x")
 
 
 def test_without_it_the_system_says_where(private_home):
