@@ -19,6 +19,24 @@ if TYPE_CHECKING:
 Word = Literal["kill", "leases"]
 """What can be left for a run: stop; or look at the ledger, for somebody has taken a lease back."""
 
+StoredRow = tuple[Any, ...]
+"""A row of `journal_events` as `Statement.stored` gives it."""
+
+CALLED = b"tool.called"
+COUNTED = b"turn.counted"
+COUNTED_KINDS = frozenset(
+    {
+        b"run.started",
+        b"run.planned",
+        b"run.finished",
+        b"box.started",
+        b"changes.collected",
+        COUNTED,
+        b"approval.requested",
+        b"approval.decided",
+    }
+)
+"""Kinds of events that the tables of the views show, as they are stored; of a call they show only that it was."""
 
 Kind = TypeVar("Kind")
 

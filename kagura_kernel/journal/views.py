@@ -247,11 +247,9 @@ def egress(
     Raises:
         JournalUnreadable: they cannot be read, or one of them is no event.
     """
-    from kagura_kernel.domain.events import EgressDecided
-
     found: list[EgressDecided] = []
     for decided in _newest(journal, "egress.decided", run_id, since):
-        if isinstance(decided, EgressDecided) and not (refused_only and decided.allowed):
+        if not (refused_only and decided.allowed):
             found.append(decided)
         if len(found) == limit:
             break
@@ -275,13 +273,10 @@ def lease_uses(
     Raises:
         JournalUnreadable: they cannot be read, or one of them is no event.
     """
-    from kagura_kernel.domain.events import LeaseUsed
-
-    used = (one for one in _newest(journal, "lease.used", run_id, since) if isinstance(one, LeaseUsed))
-    return [made_of(LeaseUseRow, one) for one in islice(used, limit)]
+    return [made_of(LeaseUseRow, one) for one in islice(_newest(journal, "lease.used", run_id, since), limit)]
 
 
-def _newest(journal: Journal, kind: str, run_id: str | None, since: datetime | None) -> Iterator[Event]:
+def _newest(journal: Journal, kind: str, run_id: str | None, since: datetime | None) -> Iterator[Any]:
     """Events of one kind, the newest first, read a part at a time."""
     columns = (schema.events.c[name] for name in ("seq", "kind", "run_id", "body"))
     query = select(*columns).where(schema.events.c.kind == kind)
@@ -292,13 +287,14 @@ def _newest(journal: Journal, kind: str, run_id: str | None, since: datetime | N
     query = query.order_by(schema.events.c.seq.desc()).limit(_CHUNK)
     rows = journal.read(query)
     while rows:
-        for _, event in journal.told(rows):
-            yield event
+        yield from (event for _, event in journal.told(rows) if event.kind == kind)
         rows = journal.read(query.where(schema.events.c.seq < rows[-1].seq)) if len(rows) == _CHUNK else ()
 
 
 def _closed(journal: Journal, decided: list[EgressDecided]) -> Iterator[EgressClosed]:
     """How these ended, those that have."""
+    if not decided:
+        return
     from kagura_kernel.domain.events import EgressClosed
 
     for run_id in dict.fromkeys(one.run_id for one in decided):
