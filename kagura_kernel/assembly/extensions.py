@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import entry_points
@@ -154,25 +154,47 @@ def load_tool(extension: Extension) -> ToolMaker:
     return make
 
 
+_Kind = tuple[Collection[str], Callable[[Extension], object]]
+"""What our own of one kind are called, and what loads another one."""
+
+
+def _credentials() -> _Kind:
+    from kagura_kernel.membrane.credentials.registry import KINDS, load_kind
+
+    return tuple(KINDS), load_kind
+
+
+def _memories() -> _Kind:
+    from kagura_kernel.memory.location import OUR_SCHEMES, load_memory
+
+    return OUR_SCHEMES, load_memory
+
+
+def _chats() -> _Kind:
+    from kagura_kernel.assembly.chats import CHATS, load_chat
+
+    return tuple(CHATS), load_chat
+
+
+_KINDS: Mapping[str, Callable[[], _Kind]] = {
+    BRAINS: lambda: ((*OUR_BRAINS, AUTO, REPLAY), load_brain),
+    TOOLS: lambda: ((), load_tool),
+    BACKENDS: lambda: ((*BUILT_IN, ANY_BOX), load_backend),
+    CREDENTIALS: _credentials,
+    MEMORIES: _memories,
+    TRANSPORTS: _chats,
+}
+"""Asked only where any is installed: most people have none, and ours would all be imported."""
+
+
 def extensions() -> list[Extension]:
     """All that are installed, the kinds in their order; nothing of them is run."""
-    from kagura_kernel.assembly.chats import CHATS
-    from kagura_kernel.membrane.credentials.registry import KINDS
-    from kagura_kernel.memory.location import OUR_SCHEMES
-
-    groups = {
-        BRAINS: (*OUR_BRAINS, AUTO, REPLAY),
-        TOOLS: (),
-        BACKENDS: (*BUILT_IN, ANY_BOX),
-        CREDENTIALS: tuple(KINDS),
-        MEMORIES: OUR_SCHEMES,
-        TRANSPORTS: tuple(CHATS),
-    }
     found = entry_points()
     return [
         one
-        for group, ours in groups.items()
-        for one in installed(group, ours, found=found.select(group=group)).values()
+        for group, kind in _KINDS.items()
+        if (there := found.select(group=group))
+        for one in installed(group, kind()[0], found=there).values()
     ]
 
 
@@ -183,21 +205,10 @@ def extension_status() -> list[PartStatus]:
 
 def tried() -> Iterator[PartStatus]:
     """Every extension after it was loaded, for somebody who wants to know whether it can be used."""
-    from kagura_kernel.assembly.chats import load_chat
-    from kagura_kernel.membrane.credentials.registry import load_kind
-    from kagura_kernel.memory.location import load_memory
-
-    loaders: dict[str, Callable[[Extension], object]] = {
-        BRAINS: load_brain,
-        TOOLS: load_tool,
-        BACKENDS: load_backend,
-        CREDENTIALS: load_kind,
-        MEMORIES: load_memory,
-        TRANSPORTS: load_chat,
-    }
     for one in extensions():
+        _, loaded = _KINDS[one.group]()
         try:
-            loaders[one.group](one)
+            loaded(one)
         except ExtensionBroken as error:
             yield _status(one, error.why)
         else:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import WorkspaceUnreadable
-from kagura_kernel.kit.redaction.redactor import redactor_in
 from kagura_kernel.membrane.project import check_project, make_project
 
 if TYPE_CHECKING:
@@ -62,4 +61,7 @@ def private_places(environ: Mapping[str, str], home: Path) -> list[Path]:
 
 def redactor_of(home: Path) -> Redactor:
     """The redactor of this process, which keeps its compiled rules below our data directory; cheap until it is used."""
+    # Its forms take a while to import, and what only looks at this machine has no text to look through.
+    from kagura_kernel.kit.redaction.redactor import redactor_in
+
     return redactor_in(home)

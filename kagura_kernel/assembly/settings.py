@@ -124,13 +124,18 @@ def _problems(settings: Settings) -> list[Problem]:
     return problems
 
 
+def providers_file(environ: Mapping[str, str]) -> Path:
+    """Where the user's credential providers are written down; it need not be there."""
+    return settings_file(environ).with_name("credentials.toml")
+
+
 def load_registry(environ: Mapping[str, str]) -> Registry:
     """The user's credential providers, from `credentials.toml` beside the settings; empty where there is none.
 
     Raises:
         ConfigurationError: with every problem; values are never repeated.
     """
-    path = settings_file(environ).with_name("credentials.toml")
+    path = providers_file(environ)
     from kagura_kernel.membrane.credentials.registry import Registry, parse_registry
 
     if not path.exists():
@@ -144,7 +149,7 @@ def kept_registry(environ: Mapping[str, str]) -> Callable[[], Registry]:
 
     What is made raises as `load_registry`, for as long as the file is wrong.
     """
-    path = settings_file(environ).with_name("credentials.toml")
+    path = providers_file(environ)
 
     @lru_cache(maxsize=1)
     def read(stamp: tuple[int, ...]) -> Registry:

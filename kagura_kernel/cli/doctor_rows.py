@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from kagura_kernel.assembly.settings import providers_file
 from kagura_kernel.cli.output import for_terminal, paragraph, size, terminal_width
 from kagura_kernel.domain.errors import ConfigurationError, KaguraError, SecretUnavailable
 from kagura_kernel.domain.late_dataclass import dataclass
@@ -206,11 +207,7 @@ def secret_places(environ: Mapping[str, str]) -> Finding:
         return Finding(name, OK, f"variables, files, and the keychain {keychain_name()}")
     except KeychainUnusable as error:
         said = f"variables and files; {error}"
-    needed = [
-        path.name
-        for path in (settings_file(environ), settings_file(environ).with_name("credentials.toml"))
-        if _mentions_keyring(path)
-    ]
+    needed = [path.name for path in (settings_file(environ), providers_file(environ)) if _mentions_keyring(path)]
     if needed:
         said += f"; {' and '.join(needed)} keeps secrets in one"
     then = "unlock or install one (`pip install keyring` and a Secret Service, KWallet or macOS), or name files instead"
