@@ -158,6 +158,16 @@ def _rename(old: str, new: str, directory: int, how: int) -> None:
         raise OSError(number, os.strerror(number), new)
 
 
+def exchange(one: Path, other: Path) -> None:
+    """Let two absolute paths of one file system change places, in one step.
+
+    Raises:
+        CannotExchange: not possible here; nothing was done.
+        OSError: one of them is missing, or a directory cannot be written.
+    """
+    _rename(str(one), str(other), -1, _EXCHANGE)
+
+
 MOST_LOOKED_AT = 20_000
 """Files of a project whose times are looked at."""
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import PluginInvalid, PluginRefused, UnknownName, UsageError
+from kagura_kernel.membrane.project import CannotExchange, exchange
 from kagura_kernel.plugins.content import (
     MANIFEST,
     MAX_FILE_BYTES,
@@ -419,6 +420,10 @@ def _write(unpacked: PluginContent, root: Path) -> None:
 def _put(made: Path, target: Path, bench: Path, *, replace: bool) -> None:
     old = bench / "replaced"
     if replace and os.path.lexists(target):
+        with contextlib.suppress(CannotExchange):
+            # In one step, so that a crash leaves one of the two; the old one goes with the bench.
+            exchange(made, target.absolute())
+            return
         target.rename(old)
     try:
         made.rename(target)

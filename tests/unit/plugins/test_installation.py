@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import PluginInvalid, PluginRefused, UnknownName, UsageError
+from kagura_kernel.membrane.project import CannotExchange
 from kagura_kernel.plugins import installation
 from kagura_kernel.plugins.installation import NotUnpacked, install, remove
 from kagura_kernel.plugins.manifest import discover
@@ -120,9 +121,22 @@ def test_a_name_that_is_there_stays_unless_it_is_to_be_replaced(source, place):
     assert left(place) == ["greeter"]
 
 
-def test_a_replacement_that_fails_leaves_the_old_one(source, place, monkeypatch):
+def test_at_no_moment_of_a_replacement_is_the_name_free(source, place, monkeypatch):
     install(str(source), None, place)
     (source / "README.md").write_text("newer")
+    monkeypatch.setattr(Path, "rename", None)
+    assert install(str(source), None, place, replace=True).content.files["README.md"] == b"newer"
+    assert left(place) == ["greeter"]
+
+
+def test_a_replacement_that_fails_where_nothing_changes_places_leaves_the_old_one(source, place, monkeypatch):
+    install(str(source), None, place)
+    (source / "README.md").write_text("newer")
+
+    def refuse(*_: Path) -> None:
+        raise CannotExchange
+
+    monkeypatch.setattr(installation, "exchange", refuse)
     real = Path.rename
 
     def fail(self, target):
