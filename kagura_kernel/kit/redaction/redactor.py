@@ -24,7 +24,7 @@ from kagura_kernel.kit.redaction.names import Says, kind_of, says, secret
 from kagura_kernel.kit.redaction.patterns import Lazy, in_lines
 from kagura_kernel.kit.redaction.rules.keys import is_seed_word
 from kagura_kernel.kit.redaction.spans import Finding, Put, Redacted, RedactedFile, moved, put_markers, says_something
-from kagura_kernel.kit.redaction.visible import as_shown, plainly_harmless
+from kagura_kernel.kit.redaction.visible import BETWEEN, as_shown, plainly_harmless
 
 _CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 _WORD = late_pattern(
@@ -185,7 +185,9 @@ class RedactedStream:
         view = as_shown(data)
         self._open.append(line)
         self._open_size += len(line)
-        further = self._further(data if view is None else view.data)
+        # What stands apart from a line (a title, the address of a link) has an end of its own.
+        seen = [data] if view is None else view.data.split(BETWEEN)
+        further = max(map(self._further, seen))
         ends = "-END" in line
         self._more = 0 if ends else max(self._more - 1, further)
         if not self._more or self._open_size > _MOST_HELD:

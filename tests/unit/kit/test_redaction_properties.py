@@ -302,8 +302,13 @@ def test_a_stream_does_not_depend_on_how_its_lines_are_cut(text, sizes):
     assert got == expected
 
 
+BEGINS = ["so ", "we say that ", "1. ", "seed ", "\x1b]0;make\x07", "\x1b[32m"]
+SPLIT = next(secret for secret in SECRETS if secret.kind == "split-literal" and "\n" in secret.text.rstrip())
+
+
+@example("\x1b]0;make\x07", SPLIT, 1)
 @EXAMPLES
-@given(PLAIN | st.sampled_from(["so ", "we say that ", "1. ", "seed "]), st.sampled_from(SECRETS), st.integers(1, 80))
+@given(PLAIN | st.sampled_from(BEGINS), st.sampled_from(SECRETS), st.integers(1, 80))
 def test_what_a_stream_shows_early_never_holds_what_the_whole_takes_out(before, secret, size):
     text = f"{before}{secret.text}\nand so on, as it was said before\n"
     whole = shared_redactor().stream()
