@@ -130,18 +130,17 @@ class Meanings:
     def _refresh(self) -> None:
         import numpy as np
 
-        with self._connections.reading() as connection:
-            sql = "SELECT rowid, n, vector FROM meaning WHERE model = ? AND rowid > ? ORDER BY rowid"
-            new: list[tuple[int, int, bytes]] = connection.execute(sql, (self._encoder.model, self._last)).fetchall()
-        if not new:
-            return
-        joined = np.frombuffer(b"".join(vector for _, _, vector in new), dtype=np.float16).reshape(len(new), -1)
-        with self._lock:
-            if new[-1][0] <= self._last:
+        # By the memories' own numbers, which are never given again; those of this table's rows are.
+        sql = "SELECT n, vector FROM meaning WHERE model = ? AND n > ? ORDER BY n"
+        # Reading within the lock, so that no two threads add the same rows.
+        with self._lock, self._connections.reading() as connection:
+            new: list[tuple[int, bytes]] = connection.execute(sql, (self._encoder.model, self._last)).fetchall()
+            if not new:
                 return
+            joined = np.frombuffer(b"".join(vector for _, vector in new), dtype=np.float16).reshape(len(new), -1)
             added = joined.astype(np.float32)
             self._vectors = added if self._vectors is None else np.concatenate([self._vectors, added])
-            self._rows = [*self._rows, *(row for _, row, _ in new)]
+            self._rows = [*self._rows, *(row for row, _ in new)]
             self._last = new[-1][0]
 
 

@@ -104,3 +104,16 @@ def test_a_question_in_a_language_that_the_model_does_not_know_is_answered_by_wo
 
     assert _texts(store, "pet") == []
     assert _texts(store, "kitten") == ["a kitten"]
+
+
+def test_what_is_remembered_after_the_newest_was_erased_is_found_by_its_meaning(store):
+    store.remember(Draft("a dog", SOURCE))
+    kitten = store.remember(Draft("a kitten", SOURCE))
+    store.encode_now()
+    assert len(_texts(store, "pet")) == 2
+
+    store.erase(kitten.id)
+    store.remember(Draft("another kitten", SOURCE))
+    store.encode_now()
+
+    assert set(_texts(store, "pet")) == {"a dog", "another kitten"}
