@@ -33,14 +33,14 @@ def search(root: str, pattern: str, *, glob: str = "", ignore_case: bool = False
     matches: list[tuple[str, int, str]] = []
     looked_at = 0
     for path in _files(root, glob):
-        text = _text_of(path)
-        looked_at += text is not None
-        for number, line in enumerate((text or "").split("\n"), 1):
+        lines = _lines_of(path)
+        looked_at += lines is not None
+        for number, line in enumerate(lines or (), 1):
             if not wanted.search(line):
                 continue
             if len(matches) >= most:
                 return {"matches": matches, "more": True, "files": looked_at}
-            matches.append((path, number, line.rstrip("\r")[:LONGEST_LINE]))
+            matches.append((path, number, line[:LONGEST_LINE]))
     return {"matches": matches, "more": False, "files": looked_at}
 
 
@@ -56,8 +56,8 @@ def _files(root: str, glob: str) -> Iterator[str]:
                 yield path
 
 
-def _text_of(path: str) -> str | None:
-    """A file's text; None for what is no text, or cannot be read."""
+def _lines_of(path: str) -> list[str] | None:
+    """A file's lines without their ends; None for what is no text, or cannot be read."""
     try:
         # Without O_NONBLOCK a FIFO would be waited for.
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -67,7 +67,11 @@ def _text_of(path: str) -> str | None:
             data = file.read(LARGEST_FILE)
     except OSError:
         return None
-    return None if b"\0" in data[:8192] else data.decode("utf-8", "replace")
+    if b"\0" in data[:8192]:
+        return None
+    lines = data.decode("utf-8", "replace").split("\n")
+    # What comes after the last end of a line is no line where nothing comes.
+    return [line.rstrip("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
 def main() -> None:

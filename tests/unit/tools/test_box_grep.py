@@ -76,3 +76,13 @@ def test_it_runs_alone_with_an_order_on_its_input(tree):
         check=True,
     )
     assert json.loads(run.stdout) == {"matches": [["./b.txt", 2, "last"]], "more": False, "files": 2}
+
+
+def test_a_pattern_that_fits_nothing_at_all_finds_only_lines_that_are_empty(tree):
+    (tree / "c.txt").write_bytes(b"one\r\n\r\nthree\n")
+    assert found(".", "^$") == [("./c.txt", 2, "")]
+
+
+@pytest.mark.usefixtures("tree")
+def test_the_end_of_a_line_is_before_its_carriage_return():
+    assert found("b.txt", "this$") == [("b.txt", 1, "import this")]
