@@ -13,7 +13,6 @@ from kagura_kernel.domain.approvals import LIMIT, ApprovalKind, Verdict
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import ApprovalRequired
 from kagura_kernel.domain.images import MAX_BYTES, NoImageError, read_image, starts_as_image
-from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.tools import FileStat, FileSystem, ShowImage, ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Asker, Runtime
 from kagura_kernel.tools import schema
@@ -131,7 +130,7 @@ class ReadFileTool(FileTool):
             return ToolResult(f"{arguments['path']} is a binary file; look at it with bash or python.", is_error=True)
         if not data:
             return ToolResult("(the file is empty)")
-        lines = decode_text(data).text.splitlines()
+        lines = decode_text(data).lines
         if first > len(lines):
             return ToolResult(f"The file has {len(lines)} lines; there is no line {first}.", is_error=True)
         return ToolResult(_numbered(lines, first, wanted, complete=complete))
@@ -208,36 +207,22 @@ async def _read_lines(files: FileSystem, path: str, lines: int) -> tuple[bytes, 
     return b"".join(parts), False
 
 
-@dataclass
-class _Page:
-    """Lines of a result until it is full."""
-
-    lines: list[str] = field(default_factory=list)
-    size: int = 0
-
-    def add(self, line: str) -> bool:
-        """Take a line; False when the page is full."""
-        if self.lines and self.size + len(line) > TEXT_LENGTH:
-            return False
-        self.lines.append(line)
-        self.size += len(line) + 1
-        return True
-
-
 def _numbered(lines: list[str], first: int, wanted: int, *, complete: bool) -> str:
-    page = _Page()
-    last = first - 1
+    page: list[str] = []
+    room = TEXT_LENGTH
     for number, line in enumerate(lines[first - 1 : first - 1 + wanted], first):
         shown = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… ({len(line)} characters)"
         # Bytes that are no text are shown as �.
-        printable = shown.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        if not page.add(f"{number:6d}\t{printable}"):
+        numbered = f"{number:6d}\t{shown.encode('utf-8', 'surrogateescape').decode('utf-8', 'replace')}"
+        if page and len(numbered) > room:
             break
-        last = number
+        page.append(numbered)
+        room -= len(numbered) + 1
+    last = first - 1 + len(page)
     if last < len(lines) or not complete:
         total = f"{len(lines)} lines" if complete else "more lines"
-        page.lines.append(f"… up to line {last} of {total}; go on with offset={last + 1}")
-    return "\n".join(page.lines)
+        page.append(f"… up to line {last} of {total}; go on with offset={last + 1}")
+    return "\n".join(page)
 
 
 def _entry(entry: FileStat) -> str:

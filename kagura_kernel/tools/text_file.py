@@ -72,6 +72,12 @@ class TextFile:
         return not any("\udc80" <= char <= "\udcff" for char in self.text)
 
     @property
+    def lines(self) -> list[str]:
+        """Its lines without their ends, as `cat -n` counts them: a form feed ends none."""
+        lines = self.text.split("\n")
+        return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+    @property
     def crlf(self) -> bool:
         """Whether every line ends in CR LF."""
         return "\r\n" in self.text and self.text.count("\r\n") == self.text.count("\n")
@@ -119,7 +125,7 @@ def replace_passage(file: TextFile, old: str, new: str, *, everywhere: bool = Fa
             old = _with_crlf(old)
     count = file.text.count(old)
     if count == 0:
-        raise UsageError(f"'old' does not occur in the file{_nearly(file.text, old)}. It has to match exactly.")
+        raise UsageError(f"'old' does not occur in the file{_nearly(file, old)}. It has to match exactly.")
     if count > 1 and not everywhere:
         lines = _line_numbers(file.text, old)
         raise UsageError(
@@ -132,13 +138,13 @@ def _with_crlf(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
-def _nearly(text: str, old: str) -> str:
+def _nearly(file: TextFile, old: str) -> str:
     """What a near miss looks like, so that the next try can be right."""
     flat = " ".join(old.split())
-    if flat and flat in " ".join(text.split()):
+    if flat and flat in " ".join(file.text.split()):
         return " (it does with other blanks or line breaks)"
     first = old.strip().splitlines()[0].strip() if old.strip() else ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(file.lines, 1):
         if first and first in line:
             return f" (its first line does, in line {number})"
     return ""

@@ -131,3 +131,10 @@ async def test_glob_finds_paths_below_a_directory(hand):
     assert (await hand("glob", pattern="**/*.py")).text == "a.py\nd/b.py"
     assert (await hand("glob", pattern="*", path="d")).text == "d/b.py\nd/c.txt"
     assert (await hand("glob", pattern="*.md")).text == "Nothing matches."
+
+
+async def test_lines_end_where_grep_and_an_interpreter_say_that_they_do(hand):
+    await hand.put("a.py", "one\r\n\x0ctwo \u2028 still two\n\nfour".encode())
+    assert (await hand("read_file", path="a.py")).text == (
+        "     1\tone\n     2\t\x0ctwo \u2028 still two\n     3\t\n     4\tfour"
+    )
