@@ -212,8 +212,7 @@ def _numbered(lines: list[str], first: int, wanted: int, *, complete: bool) -> s
     room = TEXT_LENGTH
     for number, line in enumerate(lines[first - 1 : first - 1 + wanted], first):
         shown = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… ({len(line)} characters)"
-        # Bytes that are no text are shown as �.
-        numbered = f"{number:6d}\t{shown.encode('utf-8', 'surrogateescape').decode('utf-8', 'replace')}"
+        numbered = f"{number:6d}\t{shown}"
         if page and len(numbered) > room:
             break
         page.append(numbered)

@@ -138,3 +138,8 @@ async def test_lines_end_where_grep_and_an_interpreter_say_that_they_do(hand):
     assert (await hand("read_file", path="a.py")).text == (
         "     1\tone\n     2\t\x0ctwo \u2028 still two\n     3\t\n     4\tfour"
     )
+
+
+async def test_half_a_character_of_utf_16_is_shown_as_such_and_ends_no_run(hand):
+    await hand.put("a.txt", b"\xff\xfea\x00\x00\xd8\n\x00")
+    assert (await hand("read_file", path="a.txt")).text == "     1\ta\ufffd"
