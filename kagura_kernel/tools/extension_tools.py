@@ -82,13 +82,13 @@ class OwnTool:
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         """Do it; what goes wrong in it is an answer, and bounded like every other one."""
         try:
-            async with asyncio.timeout(CALL_SECONDS):
+            async with asyncio.timeout(CALL_SECONDS) as time:
                 result: Any = await self._tool.call(arguments, context)
         except KaguraError:
             raise
-        except TimeoutError:
-            return _failed(f"{self.spec.name} took more than {CALL_SECONDS:g} s and was given up.")
         except Exception as error:
+            if time.expired():
+                return _failed(f"{self.spec.name} took more than {CALL_SECONDS:g} s and was given up.")
             # Its text might hold anything; a person finds it in the log.
             log.exception("the tool %s failed", self.spec.name)
             return _failed(f"{self.spec.name} failed: {type(error).__name__}.")

@@ -61,6 +61,8 @@ async def test_whatever_it_raises_is_an_answer_that_names_the_kind_alone(caplog)
     result = await answer(Colour(ValueError("hunter2")))
     assert (result.is_error, result.text) == (True, "colour failed: ValueError.")
     assert "the tool colour failed" in caplog.text
+    # That something which it asked took too long says nothing of how long it took itself.
+    assert (await answer(Colour(TimeoutError()))).text == "colour failed: TimeoutError."
 
 
 async def test_what_must_end_the_run_still_does():
