@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kagura_kernel.domain.commands import CommandResult, Output
+from kagura_kernel.domain.commands import CommandResult
 from kagura_kernel.domain.tools import NO_OUTPUT
 from kagura_kernel.domain.visible import skeleton
 
@@ -18,7 +18,7 @@ def shorten_middle(text: str, limit: int = TEXT_LENGTH) -> str:
     if len(text) <= limit:
         return text
     head = _to_line_end(text[: limit * 2 // 3])
-    tail = text[-(limit // 3) :]
+    tail = text[len(text) - limit // 3 :]
     missing = len(text) - len(head) - len(tail)
     return f"{head}\n… {missing} characters left out …\n{tail}"
 
@@ -29,8 +29,9 @@ def command_text(result: CommandResult, *, hint: str = "") -> str:
     Standard error follows standard output under a line of its own; without any output that is said. An exit code
     other than 0 is the last line but for the hint.
     """
-    out, err = _one(result.stdout), _one(result.stderr)
-    share = TEXT_LENGTH if not (out and err) else TEXT_LENGTH // 2
+    out, err = result.stdout.text.rstrip("\n"), result.stderr.text.rstrip("\n")
+    # What one leaves free the other one has.
+    share = TEXT_LENGTH // 2
     blocks = []
     if out:
         blocks.append(shorten_middle(out, max(share, TEXT_LENGTH - len(err))))
@@ -58,10 +59,6 @@ def spill_of(result: CommandResult) -> str | None:
     return None
 
 
-def _one(output: Output) -> str:
-    return output.text.rstrip("\n")
-
-
 def _to_line_end(head: str) -> str:
     cut = head.rfind("\n", len(head) * 3 // 4)
     return head if cut < 0 else head[:cut]
@@ -80,15 +77,12 @@ _ANGLES = re.compile("[<\u02c2\u1438\u2039\u226e\u2329\u276e\u27e8\u3008\ufe64\u
 _SLASHES = frozenset("/\u1735\u2044\u2215\u2571\u27cb\u29f8\u3033\uff0f")
 
 
-def fenced(tag: str, text: str, attributes: str | Mapping[str, str] = "") -> str:
+def fenced(tag: str, text: str, attributes: Mapping[str, str] | None = None) -> str:
     """A text between `<tag …>` and `</tag>`, each on a line of its own.
 
     The tag is a word of letters. Whatever looks like one of these two marks in the text is written so that it is none.
-    Attributes are names and values, or as they were written already (see `attribute`).
     """
-    said = attributes
-    if not isinstance(said, str):
-        said = "".join(f' {name}="{attribute(value)}"' for name, value in said.items())
+    said = "".join(f' {name}="{attribute(value)}"' for name, value in (attributes or {}).items())
     return f"<{tag}{said}>\n{_harmless(tag, text)}\n</{tag}>"
 
 

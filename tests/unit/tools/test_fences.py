@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.tools.fences import attribute, fenced, plain
+from kagura_kernel.tools.fences import fenced, plain
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,6 @@ def test_a_format_control_of_music_or_shorthand_hides_nothing():
 def test_attributes_are_told_in_their_order_and_stay_within_their_quotes():
     told = fenced("memory", "text", {"id": 'm"1', "by": "a\n<b> & c"})
     assert told == '<memory id="m&quot;1" by="a &lt;b> &amp; c">\ntext\n</memory>'
-
-
-def test_attributes_may_be_written_already():
-    assert fenced("file", "text", f' name="{attribute("x")}"') == '<file name="x">\ntext\n</file>'
 
 
 @pytest.mark.parametrize(
