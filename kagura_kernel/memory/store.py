@@ -248,10 +248,14 @@ def descendants(seed: Name, children_of: Callable[[Sequence[Name]], Collection[N
 
 
 def _others(level: Sequence[str], edges: Collection[Edge], seen: set[str]) -> list[str]:
+    """What these edges lead to, the heaviest first."""
     inside = set(level)
-    found = {edge.target if edge.source in inside else edge.source for edge in edges}
-    found |= {edge.source for edge in edges if edge.target in inside}
-    return sorted(found - seen)
+    weights: dict[str, float] = {}
+    for edge in edges:
+        for here, there in ((edge.source, edge.target), (edge.target, edge.source)):
+            if here in inside and there not in seen:
+                weights[there] = max(weights.get(there, 0.0), edge.weight)
+    return sorted(weights, key=lambda one: (-weights[one], one))
 
 
 MOST_NAME = 48

@@ -14,11 +14,11 @@ import json
 import re
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.memory import NOTE, Author, Memory, Query, Source, Tier
@@ -31,6 +31,10 @@ COLUMNS = (
 )
 INSERT = f"INSERT INTO memory (n, {COLUMNS}) VALUES ({', '.join('?' * 24)})"  # noqa: S608 - no value is in it
 
+CHUNK = 400
+"""Rows that one statement names."""
+
+_T = TypeVar("_T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -48,6 +52,21 @@ def moment(number: int) -> datetime:
 def as_json(tags: Sequence[str]) -> str:
     """Tags as a column holds them."""
     return json.dumps(tags) if tags else "[]"
+
+
+def chunks(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """The same in parts of at most `CHUNK`."""
+    return (rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK))
+
+
+def numbers(rows: Sequence[int]) -> str:
+    """Numbers as a list of SQL has them."""
+    return ",".join(map(str, rows))
+
+
+def placeholders(values: Sequence[object]) -> str:
+    """A question mark for each of these, likewise."""
+    return ", ".join("?" * len(values))
 
 
 def row_of(number: int, memory: Memory) -> tuple[Any, ...]:
@@ -409,12 +428,12 @@ def filters_of(query: Query, now: int) -> Filters:
         values.append(query.tier.value)
     for column, chosen in (("type", query.types), ("scope", query.scopes)):
         if chosen or (column == "scope" and chosen is not None):
-            parts.append(f"f.{column} IN ({_marks(chosen)})")
+            parts.append(f"f.{column} IN ({placeholders(chosen)})")
             values += chosen
     if query.tags:
         tags = tuple(dict.fromkeys(query.tags))
         least = len(tags) if query.all_tags else 1
-        parts.append(f"(SELECT count(*) FROM json_each(f.tags) WHERE value IN ({_marks(tags)})) >= {least}")  # noqa: S608 - marks
+        parts.append(f"(SELECT count(*) FROM json_each(f.tags) WHERE value IN ({placeholders(tags)})) >= {least}")  # noqa: S608 - marks
         values += tags
     if query.since is not None:
         parts.append("f.at >= ?")
@@ -453,10 +472,6 @@ def narrowing(connection: sqlite3.Connection, query: Query, broad: set[str]) -> 
     return narrow
 
 
-def _marks(values: tuple[object, ...]) -> str:
-    return ", ".join("?" * len(values))
-
-
 CANDIDATES = 100
 """Memories that are ranked with their neighbours; more where more are asked for."""
 LOOKED_AT = 25
@@ -470,7 +485,6 @@ TOO_COMMON = 0.5
 MOST_TERMS = 64
 
 _FACETS = "SELECT n, prev, next, session, turn, length, at, importance, bias FROM facet f"
-_CHUNK = 400
 
 
 class Similarities(Protocol):
@@ -566,8 +580,7 @@ def _look_into(connection: sqlite3.Connection, postings: Iterable[Posting], rows
     partial = [posting for posting in partial if posting.found < total * TOO_COMMON]
     if not partial or not rows:
         return
-    numbers = ",".join(map(str, rows))
-    sql = f"SELECT n, substr(text, 1, {READ}) FROM memory WHERE n IN ({numbers})"  # noqa: S608 - numbers
+    sql = f"SELECT n, substr(text, 1, {READ}) FROM memory WHERE n IN ({numbers(rows)})"  # noqa: S608 - numbers
     for row, text in connection.execute(sql):
         terms = set(index_terms(text))
         for posting in partial:
@@ -596,9 +609,8 @@ def _with_meaning(
 
 def _places(connection: sqlite3.Connection, rows: Sequence[int], wanted: Filters) -> dict[int, Place]:
     found: dict[int, Place] = {}
-    for start in range(0, len(rows), _CHUNK):
-        numbers = ",".join(map(str, rows[start : start + _CHUNK]))
-        sql = f"{_FACETS} WHERE f.n IN ({numbers}) AND {wanted.condition}"
+    for some in chunks(rows):
+        sql = f"{_FACETS} WHERE f.n IN ({numbers(some)}) AND {wanted.condition}"
         found.update((row[0], Place._make(row)) for row in connection.execute(sql, wanted.values))
     # In the order that was asked for: the best come first.
     return {row: found[row] for row in rows if row in found}

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnknown
-from kagura_kernel.domain.late_dataclass import dataclass, replace
+from kagura_kernel.domain.errors.memory import MemoryUnknown
+from kagura_kernel.domain.late_dataclass import replace
 from kagura_kernel.domain.memory import (
     CAME_FROM,
-    EDGE_TYPES,
     Draft,
     Edge,
     Erased,
@@ -32,14 +31,18 @@ from kagura_kernel.memory.sqlite import connections
 from kagura_kernel.memory.sqlite.connections import Connections
 from kagura_kernel.memory.sqlite.meanings import Meanings, TextEncoder
 from kagura_kernel.memory.sqlite.search import (
+    CHUNK,
     COLUMNS,
     INSERT,
     as_json,
+    chunks,
     indexed,
     is_turn,
     memory_of_row,
     micros,
     newest,
+    numbers,
+    placeholders,
     row_of,
     search,
 )
@@ -48,84 +51,51 @@ from kagura_kernel.memory.store import (
     check_edge,
     check_named,
     check_query,
+    check_walk,
     descendants,
     memories_of,
     memory_of,
+    walk,
 )
 
-_CHUNK = 400
+
+def edges_of(connection: sqlite3.Connection, ids: Sequence[str], types: Sequence[str] = ()) -> list[Edge]:
+    """The edges that begin or end at any of these."""
+    typed = f" AND e.type IN ({placeholders(types)})" if types else ""
+    joined = "edge e JOIN memory s ON s.n = e.source JOIN memory t ON t.n = e.target"
+    found = []
+    for some in chunks(ids):
+        for end in ("s", "t"):
+            sql = f"SELECT s.id, t.id, e.type, e.weight FROM {joined} WHERE {end}.id IN ({placeholders(some)}){typed}"  # noqa: S608 - marks
+            found += [Edge(*row) for row in connection.execute(sql, (*some, *types))]
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How far to look around: edges away, of which types (empty for all), how many memories, and at what moment."""
-
-    depth: int
-    types: Sequence[str]
-    most: int
-    now: int
-
-
-def around(connection: sqlite3.Connection, start: int, reach: Reach) -> list[int]:
-    """Rows in either direction, by their distance, the start first; the others are neither forgotten nor expired."""
-    found = {start: 0}
-    edge = [start]
-    for _ in range(reach.depth):
-        near: dict[int, None] = {}
-        for some in _chunks(edge):
-            for row in _beside(connection, some, reach.types):
-                if row not in found:
-                    near[row] = None
-        edge = _visible(connection, list(near), reach.now)[: reach.most - len(found)]
-        if not edge:
-            break
-        found.update(dict.fromkeys(edge, 0))
-    return list(found)
+def visible(connection: sqlite3.Connection, ids: Sequence[str], now: int) -> set[str]:
+    """Which of these can be recalled."""
+    fresh = "forgotten_at IS NULL AND (expires_at IS NULL OR expires_at > ?)"
+    seen: set[str] = set()
+    for some in chunks(ids):
+        sql = f"SELECT id FROM memory WHERE id IN ({placeholders(some)}) AND {fresh}"  # noqa: S608 - marks
+        seen.update(row[0] for row in connection.execute(sql, (*some, now)))
+    return seen
 
 
-def edges_between(connection: sqlite3.Connection, rows: Sequence[int], types: Sequence[str] = ()) -> list[Edge]:
+def edges_between(connection: sqlite3.Connection, rows: Sequence[int]) -> Iterator[Edge]:
     """The edges whose both ends are among these rows."""
     inside = set(rows)
-    edges = []
-    for some in _chunks(rows):
+    for some in chunks(rows):
         sql = f"""SELECT e.target, s.id, t.id, e.type, e.weight FROM edge e JOIN memory s ON s.n = e.source
-            JOIN memory t ON t.n = e.target WHERE e.source IN ({_numbers(some)}) ORDER BY e.source, e.target, e.type"""  # noqa: S608 - numbers
-        for target, from_id, to_id, type_, weight in connection.execute(sql):
-            if target in inside and (not types or type_ in types):
-                edges.append(Edge(from_id, to_id, type_, weight))
-    return edges
+            JOIN memory t ON t.n = e.target WHERE e.source IN ({numbers(some)}) ORDER BY e.source, e.target, e.type"""  # noqa: S608 - numbers
+        for target, *edge in connection.execute(sql):
+            if target in inside:
+                yield Edge(*edge)
 
 
 def children_of(connection: sqlite3.Connection, rows: Sequence[int]) -> list[int]:
     """The rows that came from any of these."""
     sql = "SELECT source FROM edge WHERE target IN ({}) AND type = ?"
-    return [row for some in _chunks(rows) for (row,) in connection.execute(sql.format(_numbers(some)), (CAME_FROM,))]
-
-
-def _beside(connection: sqlite3.Connection, rows: Sequence[int], types: Sequence[str]) -> list[int]:
-    typed = f" AND type IN ({', '.join('?' * len(types))})" if types else ""
-    numbers = _numbers(rows)
-    sql = f"""SELECT target, weight FROM edge WHERE source IN ({numbers}){typed}
-        UNION ALL SELECT source, weight FROM edge WHERE target IN ({numbers}){typed}
-        ORDER BY weight DESC"""  # noqa: S608 - numbers and marks
-    return [row for row, _ in connection.execute(sql, (*types, *types))]
-
-
-def _visible(connection: sqlite3.Connection, rows: Sequence[int], now: int) -> list[int]:
-    seen: set[int] = set()
-    for some in _chunks(rows):
-        fresh = "NOT hidden AND (expires_at IS NULL OR expires_at > ?)"
-        sql = f"SELECT n FROM facet WHERE n IN ({_numbers(some)}) AND {fresh}"  # noqa: S608 - numbers
-        seen.update(row for (row,) in connection.execute(sql, (now,)))
-    return [row for row in rows if row in seen]
-
-
-def _chunks(rows: Sequence[int]) -> list[Sequence[int]]:
-    return [rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK)]
-
-
-def _numbers(rows: Sequence[int]) -> str:
-    return ",".join(map(str, rows))
+    return [row for some in chunks(rows) for (row,) in connection.execute(sql.format(numbers(some)), (CAME_FROM,))]
 
 
 NEARBY_MICROS = 120 * 1_000_000
@@ -136,7 +106,6 @@ SESSION_MICROS = 3600 * 1_000_000
 MOST_SWEPT = 50_000
 """Memories whose index is made anew when one of them is removed."""
 
-_WRITING_CHUNK = 500
 _PUT_TERM = "INSERT INTO term (rowid, terms) VALUES (?, ?)"
 _TAKE_TERM = "INSERT INTO term (term, rowid, terms) VALUES ('delete', ?, ?)"
 _NEXT = 2
@@ -171,9 +140,8 @@ def known_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
     """Which of the ids are there already."""
     asked = [id_ for id_ in ids if id_]
     found: set[str] = set()
-    for start in range(0, len(asked), _WRITING_CHUNK):
-        some = asked[start : start + _WRITING_CHUNK]
-        query = f"SELECT id FROM memory WHERE id IN ({', '.join('?' * len(some))})"  # noqa: S608 - no value is in it
+    for some in chunks(asked):
+        query = f"SELECT id FROM memory WHERE id IN ({placeholders(some)})"  # noqa: S608 - marks
         found.update(row[0] for row in connection.execute(query, some))
     return found
 
@@ -280,14 +248,11 @@ def _belong_together(last: _Tail, turn: int, created_at: int) -> bool:
 
 def _all(connection: sqlite3.Connection) -> Iterator[list[tuple[int, Memory]]]:
     after = 0
-    query = f"SELECT n, {COLUMNS} FROM memory WHERE n > ? ORDER BY n LIMIT {_CHUNK}"  # noqa: S608 - no value is in it
+    query = f"SELECT n, {COLUMNS} FROM memory WHERE n > ? ORDER BY n LIMIT {CHUNK}"  # noqa: S608 - no value is in it
     while rows := connection.execute(query, (after,)).fetchall():
         yield [(row[0], memory_of_row(row[1:])) for row in rows]
         after = rows[-1][0]
 
-
-MOST_EXPLORED = 1_000
-DEEPEST = 32
 
 _SYSTEM = SystemClock()
 
@@ -379,8 +344,8 @@ class SqliteMemory(Closing):
 
     def pinned(self, scopes: Sequence[str], tier: Tier | None = None) -> Sequence[Memory]:
         """What every run in these scopes starts with, the most important first."""
-        marks = ", ".join("?" * len(scopes))
-        sql = f"""SELECT {COLUMNS} FROM memory WHERE pinned AND forgotten_at IS NULL AND scope IN ({marks})
+        sql = f"""SELECT {COLUMNS} FROM memory
+            WHERE pinned AND forgotten_at IS NULL AND scope IN ({placeholders(scopes)})
             AND (expires_at IS NULL OR expires_at > ?) AND (? IS NULL OR tier = ?)
             ORDER BY importance DESC, at DESC, n DESC"""  # noqa: S608 - no value is in it
         with self._connections.reading() as connection:
@@ -395,25 +360,19 @@ class SqliteMemory(Closing):
             connection.execute("INSERT OR REPLACE INTO edge VALUES (?, ?, ?, ?)", (*ends, edge.type, edge.weight))
 
     def explore(self, memory_id: str, *, depth: int = 1, types: Sequence[str] = (), most: int = 100) -> Neighbourhood:
-        """What is joined to a memory, the nearest first; at most `DEEPEST` away and `MOST_EXPLORED` memories.
-
-        Raises:
-            MemoryInvalid: the depth, a type or the number is wrong.
-        """
-        problems = [f"{type_!r} is no type of edge; there are {', '.join(EDGE_TYPES)}" for type_ in types]
-        problems = [problem for problem, type_ in zip(problems, types, strict=True) if type_ not in EDGE_TYPES]
-        if not 0 <= depth <= DEEPEST:
-            problems.append(f"the depth is not between 0 and {DEEPEST}")
-        if not 1 <= most <= MOST_EXPLORED:
-            problems.append(f"the number is not between 1 and {MOST_EXPLORED:,}")
-        if problems:
-            raise MemoryInvalid("What is to be explored", problems)
+        """What is joined to a memory, the nearest first."""
+        check_walk(depth, types, most)
+        now = self._now()
         with self._connections.reading() as connection:
-            start, _ = _known(connection, memory_id)
-            rows = around(connection, start, Reach(depth, types, most, self._now()))
-            return Neighbourhood(
-                tuple(_memories(connection, rows).values()), tuple(edges_between(connection, rows, types))
+            _known(connection, memory_id)
+            walked = walk(
+                memory_id,
+                lambda ids: edges_of(connection, ids, types),
+                lambda ids: visible(connection, ids, now),
+                depth=depth,
+                most=most,
             )
+            return Neighbourhood(tuple(_known(connection, one)[1] for one in walked.ids), walked.edges)
 
     def forget(self, memory_id: str) -> Memory:
         """Take it out of what is recalled; it stays until it is erased. Twice is once."""
@@ -439,7 +398,7 @@ class SqliteMemory(Closing):
     def erase(self, memory_id: str, *, cascade: bool = False) -> Erased:
         """Remove it with its edges for good; with `cascade`, everything that came from it too.
 
-        Nothing of the texts stays in the file. With more than `writing.MOST_SWEPT` memories the index is not made
+        Nothing of the texts stays in the file. With more than `MOST_SWEPT` memories the index is not made
         anew at once, so that single words may stay in it for a while.
         """
         with self._connections.writing() as connection:
@@ -494,7 +453,7 @@ class SqliteMemory(Closing):
     def export(self) -> Iterator[Memory | Edge]:
         """Everything that can be recalled in the order in which it was remembered, then the edges between it."""
         sql = f"""SELECT n, {COLUMNS} FROM memory WHERE n > ? AND forgotten_at IS NULL
-            AND (expires_at IS NULL OR expires_at > ?) ORDER BY n LIMIT {_CHUNK}"""  # noqa: S608 - no value is in it
+            AND (expires_at IS NULL OR expires_at > ?) ORDER BY n LIMIT {CHUNK}"""  # noqa: S608 - no value is in it
         now, after = self._now(), 0
         rows: list[int] = []
         with self._connections.reading() as connection:
@@ -564,8 +523,7 @@ def _known(connection: sqlite3.Connection, memory_id: str) -> tuple[int, Memory]
 def _memories(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, Memory]:
     """The memories of rows, in their order."""
     found: dict[int, Memory] = {}
-    for start in range(0, len(rows), _CHUNK):
-        numbers = ",".join(map(str, rows[start : start + _CHUNK]))
-        sql = f"SELECT n, {COLUMNS} FROM memory WHERE n IN ({numbers})"  # noqa: S608 - numbers
+    for some in chunks(rows):
+        sql = f"SELECT n, {COLUMNS} FROM memory WHERE n IN ({numbers(some)})"  # noqa: S608 - numbers
         found.update((row[0], memory_of_row(row[1:])) for row in connection.execute(sql))
     return {row: found[row] for row in rows if row in found}

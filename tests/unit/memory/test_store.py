@@ -140,6 +140,11 @@ def test_a_walk_tells_what_is_near_and_visible_and_the_edges_between(edges, seed
     assert len(walked.edges) == len(between)
 
 
+def test_a_walk_that_has_to_leave_some_out_tells_the_heaviest_edges():
+    edges = [Edge("a", "b", weight=0.2), Edge("c", "a", weight=0.9), Edge("a", "d", weight=0.5)]
+    assert walk("a", lambda _: edges, lambda ids: ids, depth=1, most=3).ids == ("a", "c", "d")
+
+
 @given(edges=EDGES, seed=NODES)
 def test_descendants_are_everything_below_each_once(edges, seed):
     found = descendants(seed, lambda ids: [child for child, parent in sorted(edges) if parent in ids])
