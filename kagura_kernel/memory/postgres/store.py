@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from importlib.util import find_spec
 from typing import Any
 
-from sqlalchemy import URL, Connection, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Row, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, TimeoutError as PoolEmpty
 
 from kagura_kernel.domain.clock import Clock, SystemClock
@@ -476,7 +476,7 @@ class PostgresMemory(Closing):
 
     def forget(self, memory_id: str) -> Memory:
         """Take it out of what is recalled."""
-        return self._hide(memory_id, "coalesce(forgotten_at, :now)")
+        return self._hide(memory_id, "coalesce(forgotten_at, :now)", now=self._clock.now())
 
     def restore(self, memory_id: str) -> Memory:
         """Undo `forget`."""
@@ -567,11 +567,11 @@ class PostgresMemory(Closing):
             sql = text("SELECT seq FROM kagura_memories WHERE id = ANY(:ids)")
             join_neighbours(connection, connection.execute(sql, {"ids": turns}).scalars().all())
 
-    def _hide(self, memory_id: str, moment: str) -> Memory:
+    def _hide(self, memory_id: str, moment: str, **values: object) -> Memory:
         with self._transaction() as connection:
             rows = [self._row(connection, memory_id, "")]
             lock_threads(connection, rows)
-            changed = self._changed(connection, memory_id, f"forgotten_at = {moment}", {"now": self._clock.now()})
+            changed = self._changed(connection, memory_id, f"forgotten_at = {moment}", values)
             join_neighbours(connection, rows)
             return changed
 
@@ -581,32 +581,25 @@ class PostgresMemory(Closing):
 
     def _changed(self, connection: Connection, memory_id: str, what: str, values: dict[str, Any]) -> Memory:
         sql = f"UPDATE kagura_memories SET {what} WHERE id = :id RETURNING {COLUMNS}"  # noqa: S608 - words of ours
-        known = values if ":now" in what else {name: value for name, value in values.items() if name != "now"}
-        row = connection.execute(text(sql), {**known, "id": _possible(memory_id)}).one_or_none()
-        if row is None:
-            raise MemoryUnknown(memory_id)
-        return memory_of_row(row)
+        return memory_of_row(_found(connection, sql, memory_id, values))
 
     def _one(self, connection: Connection, memory_id: str) -> Memory:
-        sql = text(f"SELECT {COLUMNS} FROM kagura_memories WHERE id = :id")  # noqa: S608 - names of columns alone
-        row = connection.execute(sql, {"id": _possible(memory_id)}).one_or_none()
-        if row is None:
-            raise MemoryUnknown(memory_id)
-        return memory_of_row(row)
+        sql = f"SELECT {COLUMNS} FROM kagura_memories WHERE id = :id"  # noqa: S608 - names of columns alone
+        return memory_of_row(_found(connection, sql, memory_id))
 
     def _row(self, connection: Connection, memory_id: str, lock: str) -> int:
-        sql = text(f"SELECT seq FROM kagura_memories WHERE id = :id {lock}")  # noqa: S608 - a word of ours
-        row = connection.execute(sql, {"id": _possible(memory_id)}).scalar_one_or_none()
-        if row is None:
-            raise MemoryUnknown(memory_id)
-        return int(row)
+        sql = f"SELECT seq FROM kagura_memories WHERE id = :id {lock}"  # noqa: S608 - a word of ours
+        return int(_found(connection, sql, memory_id).seq)
 
 
-def _possible(memory_id: str) -> str:
-    """An id that the server can be asked for; text that could not be one is not sent there."""
-    if not MEMORY_ID.fullmatch(memory_id):
+def _found(connection: Connection, sql: str, memory_id: str, values: Mapping[str, object] | None = None) -> Row[Any]:
+    """The one row that a statement about a memory gives; text that could be no id is not sent to the server."""
+    row = None
+    if MEMORY_ID.fullmatch(memory_id):
+        row = connection.execute(text(sql), {**(values or {}), "id": memory_id}).one_or_none()
+    if row is None:
         raise MemoryUnknown(memory_id)
-    return memory_id
+    return row
 
 
 def _is_text(value: str) -> bool:
