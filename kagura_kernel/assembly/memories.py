@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -96,16 +94,15 @@ class LazyEvents:
         Raises:
             MemoryUnavailable: the cloud cannot be reached, or refuses.
         """
-        from kagura_kernel.memory.cloud.wire import CloudEvents, EventResource, EventRow
+        from kagura_kernel.memory.cloud.wire import CloudEvents
         from kagura_kernel.memory.location import cloud_access
 
         with self._lock:
             if self._events is None:
                 resource, key = self.names
                 access = replace(cloud_access(self.where, self.environ), source=key, named=resource)
-                self._events = CloudEvents(access, EventResource(self.resource, self.key))
-        key = hashlib.sha256(json.dumps([run_id, dict(facts)], sort_keys=True).encode()).hexdigest()
-        self._events.push([EventRow(run_id, facts, key)])
+                self._events = CloudEvents(access, self.resource, self.key)
+        self._events.push(run_id, facts)
 
     def close(self) -> None:
         """Close its connections; may be called twice."""

@@ -12,13 +12,13 @@ looks like one.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
@@ -413,50 +413,24 @@ def _words(error: Exception) -> str:
     return " ".join(str(error).split())[:120] or type(error).__name__
 
 
-_AT_ONCE = 100
-
-
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    """What is told of one run: what it cost, or how its task stands."""
-
-    id: str  # What it is told of, such as the run's id; a later row of the same id takes the place of this one
-    facts: Mapping[str, Any]  # JSON values: amounts in US dollars, tokens, the model, the steps of a plan
-    key: str = ""  # By which the cloud takes it once however often it is pushed; empty for the id
-
-
-@dataclass(frozen=True, slots=True)
-class EventResource:
-    """Where they are pushed."""
-
-    resource_id: str  # The resource's name in the workspace
-    key: str = field(repr=False)  # The resource's own key, which may do nothing else; not shown
-
-
 class CloudEvents:
-    """Pushes rows; one that is there already is replaced by itself."""
+    """Tells a resource of the workspace what runs cost, or how their tasks stand."""
 
-    def __init__(self, access: CloudAccess, resource: EventResource) -> None:
+    def __init__(self, access: CloudAccess, resource_id: str, key: str) -> None:
         self._wire = CloudWire(access)
-        self._resource = resource
+        self._path = f"/api/v1/resources/{quote(resource_id, safe='')}/events/batch"
+        self._headers = {"x-resource-api-key": key}  # Its own, which may do nothing else
 
-    def push(self, rows: Iterable[EventRow]) -> int:
-        """Push rows, a hundred at a time; how many the cloud took.
+    def push(self, run_id: str, facts: Mapping[str, Any]) -> None:
+        """Tell facts of one run, JSON values; they take the place of earlier ones, and told twice they are there once.
 
         Raises:
-            MemoryUnavailable: the cloud cannot be reached or refuses; rows before may have been taken.
+            MemoryUnavailable: the cloud cannot be reached, or refuses.
         """
-        path = f"/api/v1/resources/{quote(self._resource.resource_id, safe='')}/events/batch"
-        waiting = iter(rows)
-        taken = 0
-        while some := list(islice(waiting, _AT_ONCE)):
-            events = [
-                {"op": "upsert", "doc_id": row.id, "payload": dict(row.facts), "idempotency_key": row.key or row.id}
-                for row in some
-            ]
-            told = self._wire.push(path, {"events": events}, {"x-resource-api-key": self._resource.key})
-            taken += int(told.get("created_count") or 0)
-        return taken
+        told = dict(facts)
+        mark = hashlib.sha256(json.dumps([run_id, told], sort_keys=True).encode()).hexdigest()
+        event = {"op": "upsert", "doc_id": run_id, "payload": told, "idempotency_key": mark}
+        self._wire.push(self._path, {"events": [event]}, self._headers)
 
     def close(self) -> None:
         """Close every connection; may be called twice."""

@@ -8,7 +8,7 @@ import pytest
 from kagura_kernel.domain.errors import MemoryInvalid, MemoryUnavailable, MemoryUnknown
 from kagura_kernel.domain.memory import Query, Tier
 from kagura_kernel.memory.cloud.store import CloudMemory
-from kagura_kernel.memory.cloud.wire import CloudAccess, CloudEvents, EventResource, EventRow
+from kagura_kernel.memory.cloud.wire import CloudAccess, CloudEvents
 from kagura_kernel.memory.store import ready
 from kagura_kernel.testing.conformance.memory_rig import draft
 from kagura_kernel.testing.credential_service import Trouble
@@ -207,20 +207,19 @@ def test_an_unknown_memory_is_told_by_our_id(memory):
 # ---------------------------------------------------------------- costs
 
 
-def test_cost_rows_are_pushed_a_hundred_at_a_time_with_a_key_of_their_own(server):
-    costs = CloudEvents(CloudAccess(server.mcp_url, CONTEXT, KEY), EventResource(RESOURCE, KEY))
-    rows = [EventRow(f"run-{number}", {"reported_usd": 0.25, "model": "large"}) for number in range(230)]
+def test_costs_are_pushed_with_a_key_of_their_own(server):
+    costs = CloudEvents(CloudAccess(server.mcp_url, CONTEXT, KEY), RESOURCE, KEY)
     server.trouble(Trouble.BROKEN)
-    assert costs.push(rows) == 230
-    assert [event["doc_id"] for event in server.events] == [row.id for row in rows]
-    assert {event["op"] for event in server.events} == {"upsert"}
-    assert server.events[0]["payload"] == {"reported_usd": 0.25, "model": "large"}
+    costs.push("run-1", {"reported_usd": 0.25, "model": "large"})
+    (event,) = server.events
+    assert (event["op"], event["doc_id"]) == ("upsert", "run-1")
+    assert event["payload"] == {"reported_usd": 0.25, "model": "large"}
     costs.close()
 
 
 def test_a_wrong_key_for_costs_is_told_and_not_shown(server):
-    costs = CloudEvents(CloudAccess(server.mcp_url, CONTEXT, KEY), EventResource(RESOURCE, "wrong-key-2"))
+    costs = CloudEvents(CloudAccess(server.mcp_url, CONTEXT, KEY), RESOURCE, "wrong-key-2")
     with pytest.raises(MemoryUnavailable, match="refuses the key") as refusal:
-        costs.push([EventRow("run-1", {})])
-    assert "wrong-key-2" not in str(refusal.value) + repr(EventResource(RESOURCE, "wrong-key-2"))
+        costs.push("run-1", {})
+    assert "wrong-key-2" not in str(refusal.value)
     costs.close()
