@@ -100,6 +100,11 @@ class ToolResult:
     shows: bool = False  # Whether a program in the box may have left something to be shown
 
 
+def failed(text: str) -> ToolResult:
+    """What a tool answers that has run nothing; the text says why."""
+    return ToolResult(text, is_error=True, route="")
+
+
 ShowImage = Callable[[str, Image], Awaitable[Image]]
 """Makes an image ready for the brain and records that it is sent, with the id of the call that it answers.
 

@@ -86,6 +86,11 @@ def is_whole(text: str) -> bool:
     return text.isascii() or _HALVES.search(text) is None
 
 
+def whole(text: str) -> str:
+    """The text with � in the place of each half of a character."""
+    return text if is_whole(text) else _HALVES.sub("\ufffd", text)
+
+
 _ERASED = re.compile(r"\x1b\[[0-2]?K")
 _STATES = 3
 """Of one line, that all are shown."""

@@ -34,6 +34,7 @@ from kagura_kernel.domain.memory import (
     Tier,
     is_tag,
 )
+from kagura_kernel.domain.visible import is_whole, whole
 
 
 class Closing(ABC):
@@ -269,7 +270,6 @@ MEMORY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 
 _FIELDS = ("scope", "thread", "speaker", "author's name", "run's id", "source's address")
 _SHORT = 120
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def memory_of(draft: Draft, now: datetime) -> Memory:
@@ -306,7 +306,7 @@ def memories_of(drafts: Iterable[Draft], now: datetime) -> list[Memory]:
 
 def keepable(text: str) -> str:
     """A text without what no memory can hold: NUL characters, and halves of characters."""
-    return _SURROGATE.sub("\ufffd", text.replace("\0", ""))
+    return whole(text.replace("\0", ""))
 
 
 def check_query(query: Query) -> None:
@@ -414,7 +414,7 @@ def _text_problems(what: str, text: str, most: int) -> Iterator[str]:
         yield f"the {what} has {len(text):,} characters, more than {most:,}"
     if "\0" in text:
         yield f"the {what} holds a NUL character"
-    if not text.isascii() and _SURROGATE.search(text):
+    if not is_whole(text):
         yield f"the {what} holds half a character (a lone surrogate)"
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.notebook import TOP, CellEdit, Notebook, RunsCells, SourceCell, edits_between
-from kagura_kernel.domain.tools import ShowImage, ToolResult, ToolSpec
+from kagura_kernel.domain.tools import ShowImage, ToolResult, ToolSpec, failed
 from kagura_kernel.membrane.cells import has_new_mark
 from kagura_kernel.runtime.router import Asker, require_allowed
 from kagura_kernel.tools import schema
@@ -106,15 +106,15 @@ class CellTool:
             one for one in (arguments.get("cell", ""), above) if one not in ("", TOP) and not self._draft.find(one)
         ]
         if unknown:
-            return _refused(f"There is no cell {unknown[0]!r}; read_notebook lists the cells.")
+            return failed(f"There is no cell {unknown[0]!r}; read_notebook lists the cells.")
         if why := self._why_not(self._draft.find(str(arguments.get("cell", ""))), source):
-            return _refused(why)
+            return failed(why)
         if len(source) > LONGEST_SOURCE:
-            return _refused(f"A cell may have {LONGEST_SOURCE:,} characters, not {len(source):,}.")
+            return failed(f"A cell may have {LONGEST_SOURCE:,} characters, not {len(source):,}.")
         if above and above == arguments.get("cell"):
-            return _refused("A cell cannot stand below itself.")
+            return failed("A cell cannot stand below itself.")
         if self._name == "insert_cell" and len(self._draft.edits()) >= MOST_CHANGES:
-            return _refused(f"A run may change {MOST_CHANGES} cells.")
+            return failed(f"A run may change {MOST_CHANGES} cells.")
         ident = self._change(arguments, source, above)
         return ToolResult(f"{ident}: {await self._propose()}", route="")
 
@@ -148,10 +148,6 @@ class CellTool:
 def cell_tools(draft: Draft, propose: Propose, scrub: Callable[[str], str] = str) -> Sequence[CellTool]:
     """All of them."""
     return [CellTool(name, draft, propose, scrub) for name in _SPECS]
-
-
-def _refused(why: str) -> ToolResult:
-    return ToolResult(why, is_error=True, route="")
 
 
 _CELL = schema.text("The cell's id.")
@@ -216,10 +212,9 @@ class RunCellTool:
         """Ask, run it, and tell what it showed."""
         cell = self._draft.find(arguments["cell"])
         if cell is None or cell.kind != "code":
-            why = "There is no code cell of this id; read_notebook lists the cells."
-            return ToolResult(why, is_error=True, route="")
+            return failed("There is no code cell of this id; read_notebook lists the cells.")
         if why := self._kernel.why_not(cell.source) if cell.whole else "nobody here knows all of it, so long is it":
-            return ToolResult(f"{cell.id} cannot be run by you: {why}.", is_error=True, route="")
+            return failed(f"{cell.id} cannot be run by you: {why}.")
         decision = await self._asker.ask(
             ApprovalKind.HOST_COMMAND,
             f"Run a cell of {self._notebook} in your kernel",

@@ -16,7 +16,7 @@ from typing import Any
 from kagura_kernel.domain.commands import Command, CommandResult
 from kagura_kernel.domain.errors import KaguraError, UsageError
 from kagura_kernel.domain.policy import CommandLimits
-from kagura_kernel.domain.tools import FileSystem, ToolResult, ToolSpec
+from kagura_kernel.domain.tools import FileSystem, ToolResult, ToolSpec, failed
 from kagura_kernel.runtime.router import Runtime
 from kagura_kernel.tools.fences import shorten_middle
 from kagura_kernel.tools.toolbox import CallContext, Tool
@@ -88,12 +88,12 @@ class OwnTool:
             raise
         except Exception as error:
             if time.expired():
-                return _failed(f"{self.spec.name} took more than {CALL_SECONDS:g} s and was given up.")
+                return failed(f"{self.spec.name} took more than {CALL_SECONDS:g} s and was given up.")
             # Its text might hold anything; a person finds it in the log.
             log.exception("the tool %s failed", self.spec.name)
-            return _failed(f"{self.spec.name} failed: {type(error).__name__}.")
+            return failed(f"{self.spec.name} failed: {type(error).__name__}.")
         if not isinstance(result, ToolResult):
-            return _failed(f"{self.spec.name} gave no answer.")
+            return failed(f"{self.spec.name} gave no answer.")
         return replace(result, text=shorten_middle(str(result.text)))
 
 
@@ -115,7 +115,3 @@ def own_tools(makers: Sequence[ToolMaker], runtime: Runtime, taken: Sequence[str
         names.add(tool.spec.name)
         made.append(tool)
     return made
-
-
-def _failed(text: str) -> ToolResult:
-    return ToolResult(text, is_error=True, route="")

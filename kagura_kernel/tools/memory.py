@@ -43,7 +43,7 @@ from kagura_kernel.domain.memory import (
     Source,
     Tier,
 )
-from kagura_kernel.domain.tools import ToolResult, ToolSpec
+from kagura_kernel.domain.tools import ToolResult, ToolSpec, failed
 from kagura_kernel.runtime.router import Asker, require_allowed
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.briefing import LONGEST, as_data
@@ -157,7 +157,7 @@ class RememberTool(_MemoryTool):
         kind = arguments.get("type") or NOTE
         related = tuple(dict.fromkeys(arguments.get("related") or ()))
         if why := self._why_not(kind, related):
-            return _failed(why)
+            return failed(why)
         _, project, session = memory.scopes
         draft = Draft(
             arguments["text"],
@@ -357,7 +357,7 @@ class ForgetTool(_MemoryTool):
         except MemoryStoreError as error:
             return _refused(error)
         except (ApprovalRequired, ApprovalDenied) as error:
-            return _failed(error.message)
+            return failed(error.message)
         return ToolResult(f"{memory.id} is forgotten.", route="")
 
 
@@ -385,11 +385,11 @@ class RelateTool(_MemoryTool):
         """Join them."""
         source, target = arguments["source"], arguments["target"]
         if why := self._memory.held():
-            return _failed(f"Nothing was joined: {why}.")
+            return failed(f"Nothing was joined: {why}.")
         if source not in self._memory.written:
-            return _failed(f"{source} is not one that you have written in this run, so nothing can be said for it.")
+            return failed(f"{source} is not one that you have written in this run, so nothing can be said for it.")
         if self._joined >= MOST_JOINED:
-            return _failed(f"This run has joined {MOST_JOINED} memories, which is as many as one run may.")
+            return failed(f"This run has joined {MOST_JOINED} memories, which is as many as one run may.")
         try:
             await self._memory.look_up(target)
             await self._memory.join(Edge(source, target, arguments["type"]))
@@ -419,8 +419,4 @@ def _told(shown: Sequence[Memory], blocks: Sequence[str]) -> ToolResult:
 
 
 def _refused(error: MemoryStoreError) -> ToolResult:
-    return _failed(f"{error.message} [{error.code}]")
-
-
-def _failed(text: str) -> ToolResult:
-    return ToolResult(text, is_error=True, route="")
+    return failed(f"{error.message} [{error.code}]")

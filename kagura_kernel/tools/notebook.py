@@ -14,7 +14,7 @@ from typing import Any
 from kagura_kernel.domain.images import Image, NoImageError, read_image
 from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.notebook import LONGEST, CellEdit, CellImage, ContextMode, Notebook, NotebookCell
-from kagura_kernel.domain.tools import ShowImage, ToolResult, ToolSpec
+from kagura_kernel.domain.tools import ShowImage, ToolResult, ToolSpec, failed
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.fences import TEXT_LENGTH, fenced, plain, shorten_middle
 from kagura_kernel.tools.toolbox import CallContext
@@ -297,9 +297,9 @@ class ReadNotebook:
             return ToolResult(await asyncio.to_thread(self._listed), route="")
         if unknown := [ident for ident in wanted if ident not in self._cells]:
             listed = await asyncio.to_thread(self._listed)
-            return ToolResult(f"There is no cell {', '.join(unknown)}.\n{listed}", is_error=True, route="")
+            return failed(f"There is no cell {', '.join(unknown)}.\n{listed}")
         if len(wanted) > (most := TEXT_LENGTH // LEAST_OF_A_CELL):
-            return ToolResult(f"Name at most {most} cells at once, not {len(wanted)}.", is_error=True, route="")
+            return failed(f"Name at most {most} cells at once, not {len(wanted)}.")
         # Redacting takes a while, and other runs share this loop.
         blocks = await asyncio.to_thread(self._read, wanted)
         images: tuple[Image, ...] = ()

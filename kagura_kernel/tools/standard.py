@@ -13,7 +13,7 @@ from kagura_kernel.domain.approvals import LIMIT, ApprovalKind, Verdict
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import ApprovalRequired
 from kagura_kernel.domain.images import MAX_BYTES, NoImageError, read_image, starts_as_image
-from kagura_kernel.domain.tools import FileStat, FileSystem, ShowImage, ToolResult, ToolSpec
+from kagura_kernel.domain.tools import FileStat, FileSystem, ShowImage, ToolResult, ToolSpec, failed
 from kagura_kernel.runtime.router import Asker, Runtime
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.fences import TEXT_LENGTH, shorten_middle
@@ -267,21 +267,17 @@ class AskUserTool:
                 options=options,
             )
         except ApprovalRequired:
-            return _no_answer("Nobody can answer questions here: decide yourself, or say what you would need to know.")
+            return failed("Nobody can answer questions here: decide yourself, or say what you would need to know.")
         if decision.verdict is Verdict.TIMEOUT:
-            return _no_answer("Nobody answered in time: decide yourself, or say what you would need to know.")
+            return failed("Nobody answered in time: decide yourself, or say what you would need to know.")
         if decision.by == LIMIT:
-            return _no_answer(f"The person was not asked: {decision.answer}.")
+            return failed(f"The person was not asked: {decision.answer}.")
         if not decision.allowed:
             remark = f": {decision.answer}" if decision.answer else "."
             nobody = decision.by == "policy"
             who = "Nobody can answer questions here" if nobody else "The person does not want to answer"
-            return _no_answer(who + remark)
+            return failed(who + remark)
         return ToolResult(decision.answer, route="")
-
-
-def _no_answer(text: str) -> ToolResult:
-    return ToolResult(text, is_error=True, route="")
 
 
 def standard_toolbox(
@@ -373,7 +369,7 @@ class CarryOutTool:
                 options=(YES, NO),
             )
         except ApprovalRequired:
-            return ToolResult("Nobody can be asked here: hand the plan back as your answer.", is_error=True, route="")
+            return failed("Nobody can be asked here: hand the plan back as your answer.")
         if decision.allowed and decision.answer == YES:
             self._leave(decision.by, plan)
             return ToolResult("Carry the plan out now; what you change counts from here on.", route="")

@@ -6,7 +6,6 @@ what went wrong. Only what must end the run is raised.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -28,8 +27,8 @@ from kagura_kernel.domain.errors import (
     UsageError,
 )
 from kagura_kernel.domain.late_dataclass import dataclass, replace
-from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
-from kagura_kernel.domain.visible import is_whole
+from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec, failed
+from kagura_kernel.domain.visible import is_whole, whole
 
 _WORDS = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
 
@@ -115,9 +114,6 @@ _FOR_THE_BRAIN = (
 )
 
 
-_HALVES = re.compile("[\ud800-\udfff]")
-
-
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """What a tool is told beside its arguments."""
@@ -190,17 +186,21 @@ class Toolbox:
             KaguraError: only what must end the run: `SandboxUnavailable`, `SandboxProtocolError`, `ApprovalAborted`,
                 `JournalError`, …
         """
+        result = await self._answer(call, on_output)
+        # Names of files can hold halves of characters, and neither journal nor brain can.
+        return result if is_whole(result.text) else replace(result, text=whole(result.text))
+
+    async def _answer(self, call: ToolCall, on_output: OutputListener | None) -> ToolResult:
         tool = self._tools.get(call.name)
         if tool is None:
-            return _failed(self._unknown(call.name))
+            return failed(self._unknown(call.name))
         spec = tool.spec
         if not spec.foreign and (problems := argument_problems(spec.input_schema, call.arguments)):
-            return _failed(f"{call.name} was not called: {'; '.join(problems)}.")
+            return failed(f"{call.name} was not called: {'; '.join(problems)}.")
         try:
-            result = await tool.call(call.arguments, CallContext(call.id, on_output, self._spill_dir))
+            return await tool.call(call.arguments, CallContext(call.id, on_output, self._spill_dir))
         except _FOR_THE_BRAIN as error:
-            return _failed(f"{error.message} [{error.code}]")
-        return result if _HALVES.search(result.text) is None else replace(result, text=_writable(result.text))
+            return failed(f"{error.message} [{error.code}]")
 
     def _unknown(self, name: str) -> str:
         near = get_close_matches(name, self._tools, n=1, cutoff=0.5)
@@ -211,12 +211,3 @@ class Toolbox:
 def ends_the_run(error: KaguraError) -> bool:
     """Whether an error is none that a brain is told of."""
     return isinstance(error, ApprovalAborted) or not isinstance(error, _FOR_THE_BRAIN)
-
-
-def _failed(text: str) -> ToolResult:
-    return ToolResult(_writable(text), is_error=True, route="")
-
-
-def _writable(text: str) -> str:
-    """The text without halves of characters, as file names can hold them and neither journal nor brain can."""
-    return _HALVES.sub("\ufffd", text)
