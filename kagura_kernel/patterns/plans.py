@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from decimal import Decimal
 from statistics import median
 from typing import Any
 
@@ -198,7 +199,8 @@ def _runs(count: int) -> str:
 def _bare(usd: float) -> str:
     if usd == 0 or usd >= 0.01:  # noqa: PLR2004 - a cent
         return f"{usd:.2f}"
-    return f"{usd:.2g}"
+    # Written out: nobody reads 8e-05 as an amount.
+    return f"{Decimal(f'{usd:.2g}'):f}"
 
 
 LEAST_USD = 0.01

@@ -288,7 +288,9 @@ def test_a_brain_is_told_the_figures_and_its_budget():
     assert estimate_briefing(None, 1.0) == ""
 
 
-@pytest.mark.parametrize(("usd", "said"), [(0.0, "$0.00"), (0.0042, "$0.0042"), (0.4, "$0.40"), (12.345, "$12.35")])
+@pytest.mark.parametrize(
+    ("usd", "said"), [(0.0, "$0.00"), (0.0042, "$0.0042"), (0.00008, "$0.00008"), (0.4, "$0.40"), (12.345, "$12.35")]
+)
 def test_amounts_say_something_however_small(usd, said):
     assert dollars(usd) == said
 
