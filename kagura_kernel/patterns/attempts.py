@@ -297,7 +297,8 @@ def _judged(attempts: Sequence[Attempt], place: int, attempt: Attempt) -> tuple[
         return None
     after = _mending(attempts, place, attempt)
     if after is None:
-        tried_otherwise = attempt.tool == "python" and _goes_well_later(attempts, place, "python")
+        is_code = attempt.tool == "python"
+        tried_otherwise = is_code and any(one.tool == "python" and not one.failed for one in attempts[place + 1 :])
         return None if tried_otherwise else (_OPEN, _failure(attempt, ""))
     between = _since_last_time(attempt, attempts[place + 1 : after])
     weight = _weight(attempt, between, attempts[after])
@@ -341,19 +342,13 @@ def _mending(attempts: Sequence[Attempt], place: int, attempt: Attempt) -> int |
     """Where a later call did what this one could not; the very same line counts before one that is like it."""
     later = [n for n in range(place + 1, min(len(attempts), place + _AHEAD)) if not attempts[n].failed]
     same = next((n for n in later if _same(attempt, attempts[n])), None)
-    return same if same is not None else next((n for n in later if _mends_attempt(attempt, attempts[n])), None)
-
-
-def _goes_well_later(attempts: Sequence[Attempt], place: int, tool: str) -> bool:
-    return any(one.tool == tool and not one.failed for one in attempts[place + 1 :])
+    return (
+        same if same is not None else next((n for n in later if _mends(attempt.tool, attempt.line, attempts[n])), None)
+    )
 
 
 def _same(attempt: Attempt, other: Attempt) -> bool:
     return other.tool == attempt.tool and not _other_words(attempt.line, other.line)
-
-
-def _mends_attempt(attempt: Attempt, other: Attempt) -> bool:
-    return _mends(attempt.tool, attempt.line, other)
 
 
 def _mends(tool: str, line: str, other: Attempt) -> bool:

@@ -17,7 +17,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.memory import (
@@ -159,6 +159,7 @@ LONGEST = 240
 """Characters of each of its parts: as much as a person reads at a glance."""
 
 Kind = Literal["command", "tool", "approval", "verification", "run"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _CANDIDATES = 25
 _NO_MARKS = str.maketrans("“”„‟«»", '""""""')
@@ -210,16 +211,18 @@ class Lesson:
     @property
     def fix_shown(self) -> str:
         """What mended it, for a person. Of a lesson that is trusted the newest may still be an agent's word: marked."""
-        mark = "(not trusted) " if self.trusted and self.failure.fix and self.failure.fix != self.trusted_fix else ""
-        return f"{mark}{self.failure.fix}"
+        return f"(not trusted) {self.failure.fix}" if self._doubts_fix else self.failure.fix
+
+    @property
+    def _doubts_fix(self) -> bool:
+        return self.trusted and self.failure.fix not in ("", self.trusted_fix)
 
     @property
     def shown(self) -> str:
         """All of it on one line, for a person; what a box or somebody else has said is between quotation marks."""
         failure = self.failure
         said = f" It said: {quoted(failure.said)}{'' if failure.said.endswith('.') else '.'}" if failure.said else ""
-        # Of a lesson that is trusted the newest fix may still be an agent's word alone.
-        mark = " (not trusted)" if self.trusted and failure.fix != self.trusted_fix else ""
+        mark = " (not trusted)" if self._doubts_fix else ""
         mended = f" What mended it{mark}: {_sentence(failure.fix)}" if failure.fix else ""
         return f"{_sentence(failure.trigger)}{said}{mended}"
 
@@ -384,10 +387,10 @@ def _fix(memory: Memory | None) -> str:
 
 
 def _failure(data: Mapping[str, object]) -> Failure:
-    kind = _text(data, "kind")
-    known: Kind = kind if kind in {"command", "tool", "approval", "verification", "run"} else "run"  # type: ignore[assignment]
+    said = _text(data, "kind")
+    kind: Kind = next((one for one in KINDS if one == said), "run")
     # What a brain is told is never more than what a person is shown, whoever has written it.
-    return Failure(known, *(one_line(_text(data, name)) for name in ("trigger", "said", "fix", "tool", "line")))
+    return Failure(kind, *(one_line(_text(data, name)) for name in ("trigger", "said", "fix", "tool", "line")))
 
 
 def _text(data: Mapping[str, object], name: str) -> str:

@@ -288,9 +288,9 @@ State = Literal["included", "locked", "proposed", "graduated", "demoted"]
 
 _NOBODY = frozenset({"policy", "deadline", "run", VIA, ""})
 _HOW = {
-    "exit-code": "its command on the host ended with 0",
+    "exit-code": "the command ended with 0",
     "verification": "its verification passed",
-    "human": "a person said that it went well",
+    "human": "a person said so",
 }
 _NOT_WORDS = re.compile(r"[\W\d_]+")
 
@@ -371,9 +371,9 @@ def missing(category: Category, standing: TrustRecord, terms: TrustTerms, now: d
         return ()
     lacks = []
     if (successes := len(standing.successes)) < terms.successes:
-        lacks.append(f"{_more(terms.successes - successes, 'verified success', 'verified successes')}")
+        lacks.append(_more(terms.successes - successes, "verified success", "verified successes"))
     if (tasks := standing.tasks) < terms.tasks:
-        lacks.append(f"{_more(terms.tasks - tasks, 'different task', 'different tasks')}")
+        lacks.append(_more(terms.tasks - tasks, "different task", "different tasks"))
     needed = timedelta(days=terms.days)
     if (spread := standing.spread(now)) < needed:
         lacks.append(f"successes {_days(needed - spread)} further apart")
@@ -424,12 +424,7 @@ def is_persons(decision: Decision) -> bool:
 
 def evidence_lines(standing: TrustRecord) -> Sequence[str]:
     """The successes, a line each: when, how it is known, and in which run."""
-    how = {
-        "exit-code": "the command ended with 0",
-        "verification": "its verification passed",
-        "human": "a person said so",
-    }
-    return [f"{one.at:%Y-%m-%d}  {one.run_id}  {how[one.signal]}" for one in standing.successes]
+    return [f"{one.at:%Y-%m-%d}  {one.run_id}  {_HOW[one.signal]}" for one in standing.successes]
 
 
 def names_words(standing: TrustRecord) -> str:

@@ -1,12 +1,7 @@
-"""What a brain is told about its place. Pure; short, because it is paid for on every turn.
+"""What a brain is told: about its place, the agent that it is, the run that it goes on from, and what is remembered.
 
-What a brain is told of the agent that it is: who it is, what its people have written down, what skills it has. Pure.
-
-All of this is somebody's text. It says how to work; what may be done is decided elsewhere, and no text changes it.
-
-What a brain is told of the run that it goes on from: what was done, what is in doubt, what is left. Pure.
-
-All of it is a record, given as data: what a program printed then is no instruction now.
+Pure; short, because it is paid for on every turn. What others have written is told as data between marks. It says how
+to work, or what was; what may be done is decided elsewhere, and no text changes it.
 """
 
 from __future__ import annotations
@@ -203,7 +198,7 @@ def memory_briefing(told: Sequence[Told], now: datetime, notes: Sequence[str] = 
     """
     if not told and not notes:
         return ""
-    blocks = [_block(one, now) for one in told]
+    blocks = [as_data(one.memory, now, one.why, one.longest) for one in told]
     lines = ["\n".join(f"- {note}" for note in notes)] if notes else []
     return "\n\n".join((HEADING, *lines, *blocks))
 
@@ -212,16 +207,12 @@ def that_fit(told: Iterable[Told], now: datetime, room: int = LONGEST_BRIEFING) 
     """Those that there is room for, in their order, and the room that is left: what is not shown was not seen."""
     found: list[Told] = []
     for one in told:
-        size = len(_block(one, now))
+        size = len(as_data(one.memory, now, one.why, one.longest))
         if size > room:
             break
         found.append(one)
         room -= size
     return found, room
-
-
-def _block(one: Told, now: datetime) -> str:
-    return as_data(one.memory, now, one.why, one.longest)
 
 
 def as_data(memory: Memory, now: datetime, why: str = "", longest: int = LONGEST) -> str:

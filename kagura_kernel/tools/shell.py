@@ -38,15 +38,9 @@ class ToolTimes:
     @property
     def sentence(self) -> str:
         """The same for a model."""
-        stops = [
-            words
-            for words, seconds in (
-                ("after {:g} s", self.limits.total),
-                ("after {:g} s without output", self.limits.idle),
-            )
-            if seconds is not None
-            for words in [words.format(seconds)]
-        ]
+        total, idle = self.limits.total, self.limits.idle
+        stops = [f"after {total:g} s"] if total is not None else []
+        stops += [f"after {idle:g} s without output"] if idle is not None else []
         return f"Stopped {' or '.join(stops)}; a timeout of your own replaces that." if stops else ""
 
     @property
@@ -94,16 +88,13 @@ class BoxPrograms:
                 "packages of the sandbox"
             )
         seen = "the person and, as images, to you" if self.sees else "the person"
+        before = ". The variables and imports of an earlier cell of this notebook are there" if self.remembers else ""
         return (
             "print what you want to see; a last expression is shown as in a notebook, and display(obj) and figures of "
             f"matplotlib are shown to {seen}. Variables, imports and the working directory stay from call to call, "
             "`await` works at the top level, and modules of the workspace are read again when they have changed. "
-            f"restart=true begins anew{self._before}"
+            f"restart=true begins anew{before}"
         )
-
-    @property
-    def _before(self) -> str:
-        return ". The variables and imports of an earlier cell of this notebook are there" if self.remembers else ""
 
 
 class BashTool:

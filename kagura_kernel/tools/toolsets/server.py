@@ -16,7 +16,7 @@ from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass
 from kagura_kernel.membrane.egress.stream import SHORTEST, Pace
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.tools.toolsets.boxed import Boxed
-from kagura_kernel.tools.toolsets.foreign_tools import Breach, Cutter, ToolsetLimits, decode, encode, word
+from kagura_kernel.tools.toolsets.foreign_tools import Breach, Cutter, ToolsetLimits, decode, encode, readable, word
 
 NO_METHOD = -32601
 _IN_A_THREAD = 128 * 1024
@@ -205,10 +205,9 @@ class Peer:
 
 
 def _failure(error: Mapping[str, Any]) -> Failed:
-    code, message = error.get("code"), error.get("message")
-    text = message if isinstance(message, str) else "an error without words"
-    shown = "".join(sign if sign.isprintable() or sign in "\n\t" else "?" for sign in text[:_LONGEST_MESSAGE])
-    return Failed(code if type(code) is int else 0, shown)
+    code = error.get("code")
+    said = readable(error.get("message"), _LONGEST_MESSAGE) or "an error without words"
+    return Failed(code if type(code) is int else 0, said)
 
 
 T = TypeVar("T")
