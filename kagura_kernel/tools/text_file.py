@@ -11,7 +11,7 @@ from typing import Any
 from kagura_kernel.domain.errors import BoxFileError, UsageError
 from kagura_kernel.domain.kit import KIT_DIR, MARKER
 from kagura_kernel.domain.late_dataclass import dataclass, replace
-from kagura_kernel.domain.tools import ToolResult, ToolSpec
+from kagura_kernel.domain.tools import FileSystem, ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Runtime
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.toolbox import CallContext
@@ -191,17 +191,12 @@ class WriteFileTool(FileTool):
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
         """Write it."""
-        files = self._runtime.files
+        files, content = self._runtime.files, arguments["content"]
         path = workspace_path(files.root, arguments["path"])
-        data = arguments["content"].encode("utf-8")
-        try:
-            existed = (await files.stat(path)).kind == "file"
-        except BoxFileError as error:
-            if error.reason not in ("ENOENT", "ENOTDIR"):
-                raise
-            existed = False
-        if existed and MARKER.search(arguments["content"]):
-            _keep_secrets(path, arguments["content"], await files.read(path, limit=LARGEST_EDIT + 1))
+        existed = await _is_there(files, path)
+        if existed and MARKER.search(content):
+            _keep_secrets(path, content, await files.read(path, limit=LARGEST_EDIT + 1))
+        data = content.encode("utf-8")
         await files.write(path, data)
         return ToolResult(f"{'Replaced' if existed else 'Created'} {path}: {len(data)} bytes.")
 
@@ -242,6 +237,19 @@ class EditFileTool(FileTool):
             raise UsageError(f"{path} was not changed: {error.message}{hint}") from None
         await files.write(path, file.encoded())
         return ToolResult(f"Changed {path}: {count} {'passage' if count == 1 else 'passages'}.")
+
+
+async def _is_there(files: FileSystem, path: str) -> bool:
+    """Whether a file is there, or a link that leads to one: what is written goes where that leads."""
+    try:
+        kind = (await files.stat(path)).kind
+        if kind == "link":
+            await files.read(path, limit=0)
+    except BoxFileError as error:
+        if error.reason not in ("ENOENT", "ENOTDIR"):
+            raise
+        return False
+    return kind in ("file", "link")
 
 
 def _keep_secrets(path: str, content: str, before: bytes) -> None:

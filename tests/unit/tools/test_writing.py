@@ -64,3 +64,13 @@ async def test_a_secret_is_not_replaced_by_the_marker_that_was_shown_for_it(hand
     assert (await hand("edit_file", path=".env", old="DEBUG=0", new="DEBUG=1")).text.startswith("Changed")
     assert "Created" in (await hand("write_file", path="docs.md", content=shown)).text
     assert "Replaced" in (await hand("write_file", path="docs.md", content=f"{shown}More.\n")).text
+
+
+async def test_a_secret_behind_a_link_is_not_replaced_by_the_marker_either(hand):
+    await hand("bash", command="echo TOKEN=abc > .env.local; ln -s .env.local .env; ln -s none loose")
+    refused = await hand("write_file", path=".env", content="TOKEN=[REDACTED:token]\nDEBUG=1\n")
+    assert "its secrets would be lost" in refused.text
+    assert await hand.get(".env.local") == b"TOKEN=abc\n"
+    assert "Replaced" in (await hand("write_file", path=".env", content="DEBUG=1\n")).text
+    assert await hand.get(".env.local") == b"DEBUG=1\n"
+    assert "Created" in (await hand("write_file", path="loose", content="[REDACTED:token]")).text
