@@ -250,7 +250,7 @@ class CloudWire:
         found = tuple(
             int(part) for part in version.removeprefix("v").split("-")[0].split("+")[0].split(".")[:3] if part.isdigit()
         )
-        if found and found < OLDEST:
+        if found < OLDEST[: len(found)]:
             oldest = ".".join(map(str, OLDEST))
             raise self.unavailable(f"the server has version {version}, and {oldest} is needed", "Upgrade the server")
 

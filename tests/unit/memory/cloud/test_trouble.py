@@ -75,7 +75,7 @@ def test_the_gate_says_that_the_server_is_too_old(server, memory, version):
     assert "0.24.0 is needed. Upgrade the server" in refused(memory)
 
 
-@pytest.mark.parametrize("version", ["0.24.0", "v1.0.0", "0.100.2+local", "main-abc123"])
+@pytest.mark.parametrize("version", ["0.24.0", "0.24", "v1.0.0", "0.24.1rc1", "0.100.2+local", "main-abc123"])
 def test_the_gate_lets_newer_servers_and_odd_versions_pass(server, memory, version):
     server.version = version
     ready(memory)
