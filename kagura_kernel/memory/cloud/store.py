@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from kagura_kernel.domain.clock import Clock, SystemClock
@@ -262,19 +263,17 @@ class CloudReading:
 
     def all_ids(self) -> list[str]:
         """Every memory of the context, the oldest first."""
-        ids: dict[str, None] = {}
+        return list(reversed(dict.fromkeys(chain.from_iterable(self.pages()))))
+
+    def pages(self) -> Iterator[list[str]]:
+        """The ids of all memories, the newest first, as many at once as the cloud tells."""
         offset, more = 0, True
         while more:
-            told, more = self.page(offset)
-            ids.update(dict.fromkeys(told))
-            offset += _PAGE
-        return list(reversed(ids))
-
-    def page(self, offset: int) -> tuple[list[str], bool]:
-        """Some ids, the newest first, and whether there are more."""
-        told = self._wire.get("/api/v1/memory/list", context_id=self._wire.context_id, offset=offset, limit=_PAGE)
-        memories = told.get("memories") or ()
-        return [our_id(one.get("id")) for one in memories], bool(told.get("has_more") and memories)
+            told = self._wire.get("/api/v1/memory/list", context_id=self._wire.context_id, offset=offset, limit=_PAGE)
+            memories = told.get("memories") or ()
+            yield [our_id(one.get("id")) for one in memories]
+            offset += len(memories)
+            more = bool(told.get("has_more") and memories)
 
     def _row_or_none(self, memory_id: str) -> CloudMemoryRow | None:
         try:
@@ -326,21 +325,9 @@ def search(wire: CloudWire, reading: CloudReading, query: Query, now: datetime) 
 
 def newest(reading: CloudReading, query: Query, now: datetime) -> list[Recalled]:
     """The newest that fit, by when they were written."""
-    found: list[Recalled] = []
-    for memory in _by_age(reading):
-        if _fits(memory, query, now):
-            found.append(Recalled(memory, 1.0, tuple(f"tag: {tag}" for tag in query.tags if tag in memory.tags)))
-        if len(found) == query.k:
-            break
-    return found
-
-
-def _by_age(reading: CloudReading) -> Iterator[Memory]:
-    offset, more = 0, True
-    while more:
-        ids, more = reading.page(offset)
-        offset += len(ids)
-        yield from (row.memory for row in reading.rows(ids))
+    memories = (row.memory for ids in reading.pages() for row in reading.rows(ids))
+    fitting = (memory for memory in memories if _fits(memory, query, now))
+    return [Recalled(memory, 1.0, _tags(query, memory)) for memory in islice(fitting, query.k)]
 
 
 def _filters(query: Query) -> dict[str, Any]:
@@ -360,8 +347,7 @@ def _filters(query: Query) -> dict[str, Any]:
 def _fits(memory: Memory, query: Query, now: datetime) -> bool:
     wanted = all if query.all_tags else any
     return (
-        memory.forgotten_at is None
-        and (memory.expires_at is None or memory.expires_at > now)
+        _is_alive(memory, now)
         and (not query.types or memory.type in query.types)
         and (not query.tags or wanted(tag in memory.tags for tag in query.tags))
         and query.tier in {None, memory.tier}
@@ -375,7 +361,16 @@ def _fits(memory: Memory, query: Query, now: datetime) -> bool:
 def _why(query: Query, memory: Memory) -> tuple[str, ...]:
     own = set(index_terms(" ".join((memory.text, memory.summary, *memory.tags))))
     words: Sequence[str] = [term.label for term in query_terms(query.text) if own & set(term.forms)]
-    return (*(words or (MEANING,)), *(f"tag: {tag}" for tag in query.tags if tag in memory.tags))
+    return (*(words or (MEANING,)), *_tags(query, memory))
+
+
+def _tags(query: Query, memory: Memory) -> tuple[str, ...]:
+    return tuple(f"tag: {tag}" for tag in query.tags if tag in memory.tags)
+
+
+def _is_alive(memory: Memory, now: datetime) -> bool:
+    """Whether it can be recalled."""
+    return memory.forgotten_at is None and (memory.expires_at is None or memory.expires_at > now)
 
 
 def _score(told: object) -> float:
@@ -586,8 +581,7 @@ class CloudMemory(Closing):
         self._wire.close()
 
     def _alive(self, memory: Memory) -> bool:
-        ended = memory.expires_at is not None and memory.expires_at <= self._clock.now()
-        return memory.forgotten_at is None and not ended
+        return _is_alive(memory, self._clock.now())
 
     def _keep(self, memory: Memory) -> str:
         return our_id(self._wire.call("remember", **asked_to_keep(memory)).get("memory_id"))
