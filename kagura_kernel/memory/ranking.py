@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kagura_kernel.domain.late_dataclass import dataclass
-from kagura_kernel.domain.memory import Memory
+from kagura_kernel.domain.memory import Memory, Query
 from kagura_kernel.memory.words import Term, index_terms, query_terms
 
 LEAST_SHARED = 0.25
@@ -36,6 +36,11 @@ def _shared(terms: list[Term], text: str) -> tuple[int, float]:
     found = [term for term in terms if forms.intersection(term.forms)]
     whole = sum(term.weight for term in terms)
     return len(found), sum(term.weight for term in found) / whole if whole else 0.0
+
+
+def asked_tags(query: Query, memory: Memory) -> tuple[str, ...]:
+    """What matched of the tags that a question names."""
+    return tuple(f"tag: {tag}" for tag in query.tags if tag in memory.tags)
 
 
 NEIGHBOUR = "neighbour"

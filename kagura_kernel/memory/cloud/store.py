@@ -40,6 +40,7 @@ from kagura_kernel.domain.memory import (
     Tier,
 )
 from kagura_kernel.memory.cloud.wire import TIMEOUT, CloudAccess, CloudWire
+from kagura_kernel.memory.ranking import MEANING, asked_tags
 from kagura_kernel.memory.store import (
     Closing,
     check_edge,
@@ -295,8 +296,6 @@ def _each(read: Callable[[str], _T], ids: Sequence[str]) -> list[_T]:
         return list(pool.map(read, ids))
 
 
-MEANING = "meaning"
-
 _MOST = 100
 """More the cloud does not tell."""
 _LEAST = 20
@@ -327,7 +326,7 @@ def newest(reading: CloudReading, query: Query, now: datetime) -> list[Recalled]
     """The newest that fit, by when they were written."""
     memories = (row.memory for ids in reading.pages() for row in reading.rows(ids))
     fitting = (memory for memory in memories if _fits(memory, query, now))
-    return [Recalled(memory, 1.0, _tags(query, memory)) for memory in islice(fitting, query.k)]
+    return [Recalled(memory, 1.0, asked_tags(query, memory)) for memory in islice(fitting, query.k)]
 
 
 def _filters(query: Query) -> dict[str, Any]:
@@ -361,11 +360,7 @@ def _fits(memory: Memory, query: Query, now: datetime) -> bool:
 def _why(query: Query, memory: Memory) -> tuple[str, ...]:
     own = set(index_terms(" ".join((memory.text, memory.summary, *memory.tags))))
     words: Sequence[str] = [term.label for term in query_terms(query.text) if own & set(term.forms)]
-    return (*(words or (MEANING,)), *_tags(query, memory))
-
-
-def _tags(query: Query, memory: Memory) -> tuple[str, ...]:
-    return tuple(f"tag: {tag}" for tag in query.tags if tag in memory.tags)
+    return (*(words or (MEANING,)), *asked_tags(query, memory))
 
 
 def _is_alive(memory: Memory, now: datetime) -> bool:

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row, text
 
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.memory import Author, Memory, Query, Recalled, Source, Tier
+from kagura_kernel.memory.ranking import NEIGHBOUR, asked_tags
 from kagura_kernel.memory.words import fold, index_terms, marks_in, marks_of, query_terms
 
 _PLAIN = (
@@ -121,8 +122,6 @@ def _weighted(memory: Memory) -> Iterable[tuple[str, Iterable[str]]]:
     yield TEXT, index_terms(memory.text)
 
 
-NEIGHBOUR = "neighbour"
-
 _MOST_ASKED, _MOST_KEPT = 160, 24
 """Words of a question that are looked up, and of them those that are searched: the rarest."""
 _COUNTED = 1_000
@@ -162,7 +161,7 @@ def newest(connection: Connection, query: Query, now: datetime) -> list[Recalled
     where, values = _filters(query, now)
     sql = f"SELECT {COLUMNS} FROM kagura_memories WHERE {where} ORDER BY at DESC, seq DESC LIMIT :k"  # noqa: S608 - conditions of ours
     rows = connection.execute(text(sql), values)
-    return [Recalled(memory, 1.0, _tags(query, memory)) for memory in map(memory_of_row, rows)]
+    return [Recalled(memory, 1.0, asked_tags(query, memory)) for memory in map(memory_of_row, rows)]
 
 
 def search(connection: Connection, query: Query, now: datetime, *, trigrams: bool) -> list[Recalled]:
@@ -242,7 +241,7 @@ def _matches(connection: Connection, query: Query, now: datetime, words: Sequenc
     for row in connection.execute(text(sql), values):
         memory = memory_of_row(row)
         why = _why([word.label for word in kept], row.points, row.owned)
-        found.append(Recalled(memory, _score(float(row.worth)), (*why, *_tags(query, memory))))
+        found.append(Recalled(memory, _score(float(row.worth)), (*why, *asked_tags(query, memory))))
     return found
 
 
@@ -293,10 +292,6 @@ def _why(labels: Sequence[str], points: Sequence[float], owned: Sequence[bool]) 
     order = sorted(range(len(labels)), key=lambda number: -points[number])
     named = dict.fromkeys(labels[number] if owned[number] else NEIGHBOUR for number in order if points[number] > 0)
     return tuple(named)
-
-
-def _tags(query: Query, memory: Memory) -> tuple[str, ...]:
-    return tuple(f"tag: {tag}" for tag in query.tags if tag in memory.tags)
 
 
 def _score(worth: float) -> float:
