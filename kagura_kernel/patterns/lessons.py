@@ -307,9 +307,7 @@ def fits(memory: Memory, task: str) -> bool:
     return _fit(task, memory) >= ALIKE
 
 
-def lessons_for(
-    store: MemoryStore, task: str, scopes: Sequence[str], *, tier: Tier | None = None, most: int = MOST_LESSONS
-) -> list[Lesson]:
+def lessons_for(store: MemoryStore, task: str, scopes: Sequence[str], *, most: int = MOST_LESSONS) -> list[Lesson]:
     """The lessons that fit a task, the best first: learned in the like of it, or about something that it names. Blocks.
 
     Raises:
@@ -317,7 +315,7 @@ def lessons_for(
     """
     if not task.strip():
         return []
-    query = Query(keepable(task[:LONGEST_SOUGHT]), k=_CANDIDATES, types=(LESSON,), tier=tier, scopes=tuple(scopes))
+    query = Query(keepable(task[:LONGEST_SOUGHT]), k=_CANDIDATES, types=(LESSON,), scopes=tuple(scopes))
     scored = [(_fit(task, one.memory), one.score, one.memory) for one in store.recall(query)]
     chosen = sorted((one for one in scored if one[0] >= ALIKE), key=lambda one: one[:2], reverse=True)[:most]
     return [lesson_of(store, memory) for *_, memory in chosen]

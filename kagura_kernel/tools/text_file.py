@@ -150,10 +150,13 @@ def _nearly(file: TextFile, old: str) -> str:
     return ""
 
 
-def _line_numbers(text: str, old: str, most: int = 10) -> str:
+_MOST_NUMBERS = 10
+
+
+def _line_numbers(text: str, old: str) -> str:
     numbers: list[str] = []
     position = text.find(old)
-    while position >= 0 and len(numbers) < most:
+    while position >= 0 and len(numbers) < _MOST_NUMBERS:
         numbers.append(str(text.count("\n", 0, position) + 1))
         position = text.find(old, position + len(old))
     return ", ".join(numbers) + (", …" if position >= 0 else "")
