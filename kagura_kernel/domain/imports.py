@@ -39,32 +39,11 @@ _FINDING = frozenset(
 )
 """What finds and loads modules: on every such stack."""
 
-_HANDS_ON = frozenset(
-    {
-        "asyncio",
-        "bdb",
-        "cProfile",
-        "code",
-        "concurrent",
-        "contextlib",
-        "copyreg",
-        "doctest",
-        "functools",
-        "importlib",
-        "logging",
-        "multiprocessing",
-        "pdb",
-        "pickle",
-        "pkgutil",
-        "profile",
-        "runpy",
-        "shelve",
-        "threading",
-        "timeit",
-        "trace",
-        "unittest",
-    }
-)
+_HANDS_ON_WORDS = """
+    asyncio bdb cProfile code concurrent contextlib copyreg doctest functools importlib logging multiprocessing pdb
+    pickle pkgutil profile runpy shelve threading timeit trace unittest
+"""
+_HANDS_ON = frozenset(_HANDS_ON_WORDS.split())
 """Modules of the standard library that import what somebody else has named: whoever called them asks."""
 
 _DOORS = frozenset(
@@ -274,130 +253,20 @@ def _extension(frame: FrameType) -> str:
     return str(loader.path) if isinstance(loader, ExtensionFileLoader) else ""
 
 
-LIBRARIES = frozenset(
-    {
-        "IPython",
-        "PIL",
-        "_cffi_backend",
-        "_re2",
-        "_yaml",
-        "aiohappyeyeballs",
-        "aiohttp",
-        "aiosignal",
-        "altair",
-        "annotated_types",
-        "anyio",
-        "anywidget",
-        "attr",
-        "attrs",
-        "boto3",
-        "botocore",
-        "bottleneck",
-        "certifi",
-        "charset_normalizer",
-        "claude_agent_sdk",
-        "click",
-        "cloudpickle",
-        "comm",
-        "cryptography",
-        "dask",
-        "dateutil",
-        "discord",
-        "distributed",
-        "docker",
-        "durationpy",
-        "fastjsonschema",
-        "frozenlist",
-        "fsspec",
-        "genai_prices",
-        "greenlet",
-        "griffe",
-        "h11",
-        "httpcore",
-        "httpcore2",
-        "httpx",
-        "httpx2",
-        "httpx_sse",
-        "idna",
-        "importlib_metadata",
-        "ipykernel",
-        "ipykernel_launcher",
-        "ipywidgets",
-        "jinja2",
-        "jiter",
-        "jsonschema",
-        "jupyter_client",
-        "jupyter_core",
-        "jupyter_events",
-        "jupyter_server",
-        "jwt",
-        "kagura_brain",
-        "keyring",
-        "kingfisher_sdk",
-        "kubernetes",
-        "locket",
-        "logfire_api",
-        "markdown_it",
-        "markupsafe",
-        "matplotlib",
-        "mcp",
-        "mdurl",
-        "mnemonic",
-        "msgpack",
-        "multidict",
-        "narwhals",
-        "nbformat",
-        "nh3",
-        "numexpr",
-        "numpy",
-        "oauthlib",
-        "openai",
-        "opentelemetry",
-        "packaging",
-        "pandas",
-        "partd",
-        "platformdirs",
-        "propcache",
-        "psutil",
-        "psycopg",
-        "psycopg_binary",
-        "psygnal",
-        "pyarrow",
-        "pydantic",
-        "pydantic_ai",
-        "pydantic_core",
-        "pydantic_graph",
-        "pytz",
-        "re2",
-        "regex",
-        "requests",
-        "requests_oauthlib",
-        "rich",
-        "securesystemslib",
-        "six",
-        "slack_bolt",
-        "slack_sdk",
-        "sniffio",
-        "sortedcontainers",
-        "sqlalchemy",
-        "tblib",
-        "tiktoken",
-        "tiktoken_ext",
-        "toolz",
-        "tornado",
-        "traitlets",
-        "truststore",
-        "tuf",
-        "typing_extensions",
-        "typing_inspection",
-        "urllib3",
-        "websocket",
-        "yaml",
-        "yarl",
-        "zict",
-        "zmq",
-    }
-)
+_LIBRARY_WORDS = """
+    IPython PIL _cffi_backend _re2 _yaml aiohappyeyeballs aiohttp aiosignal altair annotated_types anyio anywidget
+    attr attrs boto3 botocore bottleneck certifi charset_normalizer claude_agent_sdk click cloudpickle comm
+    cryptography dask dateutil discord distributed docker durationpy fastjsonschema frozenlist fsspec genai_prices
+    greenlet griffe h11 httpcore httpcore2 httpx httpx2 httpx_sse idna importlib_metadata ipykernel
+    ipykernel_launcher ipywidgets jinja2 jiter jsonschema jupyter_client jupyter_core jupyter_events jupyter_server
+    jwt kagura_brain keyring kingfisher_sdk kubernetes locket logfire_api markdown_it markupsafe matplotlib mcp
+    mdurl mnemonic msgpack multidict narwhals nbformat nh3 numexpr numpy oauthlib openai opentelemetry packaging
+    pandas partd platformdirs propcache psutil psycopg psycopg_binary psygnal pyarrow pydantic pydantic_ai
+    pydantic_core pydantic_graph pytz re2 regex requests requests_oauthlib rich securesystemslib six slack_bolt
+    slack_sdk sniffio sortedcontainers sqlalchemy tblib tiktoken tiktoken_ext toolz tornado traitlets truststore tuf
+    typing_extensions typing_inspection urllib3 websocket yaml yarl zict zmq
+"""
+LIBRARIES = frozenset(_LIBRARY_WORDS.split())
 """The libraries that this package imports, and those that they do; checked against `pyproject.toml` by a test."""
 
 GUARDED = LIBRARIES | sys.stdlib_module_names | {"autoreload", "storemagic"}
