@@ -67,9 +67,9 @@ def installed(
             problem = "a name is small letters, digits, - and _, at most 40, and begins with a letter"
         elif entry.name in built_in:
             problem = "the name is built in and cannot be replaced"
-        elif other is not None and other.entry.value != entry.value:
+        elif other is not None and (other.problem or other.entry.value != entry.value):
             # Which of two comes first is an accident, so neither is used.
-            problem = f"{other.package} brings one of the same name"
+            problem = other.problem or f"{other.package} brings one of the same name"
         by_name[entry.name] = Extension(group, entry.name, _package(entry), problem, entry)
     return by_name
 
