@@ -154,7 +154,7 @@ def _item(line: str) -> Draft | Edge:
     if fields.pop("v", None) != VERSION:
         raise _Unusable(f"its version `v` is not {VERSION}")
     kind = fields.pop("kind", None)
-    if kind not in {"memory", "edge"}:
+    if kind not in ("memory", "edge"):
         raise _Unusable("its `kind` is neither memory nor edge")
     if unknown := sorted(fields.keys() - (_MEMORY_KEYS if kind == "memory" else _EDGE_KEYS)):
         raise _Unusable(f"it has fields that nobody knows: {', '.join(unknown)[:200]}")
