@@ -47,7 +47,7 @@ class DelegateTool:
                 task=schema.text("What to do, complete in itself: the other one does not see this conversation."),
                 agent=schema.text("One of your sub-agents; one like yourself when left out."),
                 context=schema.text("What it should know beside the task: findings, decisions, what to avoid."),
-                budget_usd={"type": "number", "description": "Its share of your budget, USD.", "exclusiveMinimum": 0},
+                budget_usd={"type": "number", "description": "Its share of your budget, USD.", "minimum": 0.0001},
                 net=schema.texts("Hosts that it may reach, among yours; all of them when left out, [] for none."),
                 credentials=schema.texts("Credentials that it may use, among yours, each as PROVIDER:SCOPE."),
                 verify=schema.text("A command that shows whether its work is good, tried out in a fresh box."),

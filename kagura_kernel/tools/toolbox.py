@@ -37,9 +37,10 @@ def argument_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -
     """What is wrong with the arguments, one line each; empty when they fit.
 
     Knows what the schemas of this package use: an object without further keys, whose values are string, integer,
-    number, boolean, or an array of strings, with `minimum`, `maximum`, `minLength` and `enum` (of the items too).
+    number, boolean, or an array of strings, with `minimum`, `maximum`, `minLength` and `enum` (of the items too). Of
+    what another package's schema says beside that, nothing is checked.
     """
-    fields: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
+    fields: Mapping[str, Any] = schema.get("properties", {})
     problems = [f"{name!r} is missing" for name in schema.get("required", ()) if name not in arguments]
     for name, value in arguments.items():
         if name in fields:
@@ -53,10 +54,16 @@ def argument_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -
     return problems
 
 
-def _value_problem(field: Mapping[str, Any], value: Any) -> str:
-    kind = field["type"]
-    if kind == "array":
-        return _list_problem(field["items"], value)
+def _value_problem(field: Any, value: Any) -> str:
+    match field:
+        case {"type": "array"}:
+            return _list_problem(field.get("items"), value)
+        case {"type": "string" | "integer" | "number" | "boolean" as kind}:
+            return _plain_problem(kind, field, value)
+    return ""
+
+
+def _plain_problem(kind: str, field: Mapping[str, Any], value: Any) -> str:
     if not _is_a(kind, value):
         return f"must be {_WORDS[kind]}, not {type(value).__name__}"
     if "enum" in field and value not in field["enum"]:
@@ -68,9 +75,11 @@ def _value_problem(field: Mapping[str, Any], value: Any) -> str:
     return ""
 
 
-def _list_problem(items: Mapping[str, Any], value: Any) -> str:
-    strings = isinstance(value, Sequence) and not isinstance(value, str)
-    if not strings or not all(isinstance(item, str) for item in value):
+def _list_problem(items: Any, value: Any) -> str:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    if not isinstance(items, Mapping) or items.get("type") != "string":
+        return "" if is_list else "must be a list"
+    if not is_list or not all(isinstance(item, str) for item in value):
         return "must be a list of texts"
     known = items.get("enum", value)
     return "" if all(item in known for item in value) else f"must hold nothing but {', '.join(known)}"

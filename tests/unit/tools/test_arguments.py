@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from kagura_kernel.tools import schema
+from kagura_kernel.tools.delegate import DelegateTool
 from kagura_kernel.tools.toolbox import argument_problems
 
 SCHEMA = schema.arguments(
@@ -72,3 +73,31 @@ _JSON = st.recursive(
 @given(st.dictionaries(st.sampled_from([*SCHEMA["properties"], "other"]), _JSON))
 def test_no_arguments_break_it(arguments):
     assert all(isinstance(problem, str) for problem in argument_problems(SCHEMA, arguments))
+
+
+def test_of_what_a_packages_tool_describes_otherwise_nothing_is_said():
+    fields = {
+        "where": {"type": "object"},
+        "either": {"type": ["string", "null"]},
+        "any": {},
+        "all": True,
+        "rows": {"type": "array", "items": {"type": "object"}},
+        "list": {"type": "array"},
+    }
+    given = {"where": {"x": 1}, "either": None, "any": 3, "all": "x", "rows": [{}], "list": [1]}
+    assert argument_problems({"type": "object", "properties": fields}, given) == []
+    assert argument_problems({"properties": fields}, {"rows": {}, "list": "x"}) == [
+        "'rows' must be a list",
+        "'list' must be a list",
+    ]
+
+
+async def _nothing(_wanted, _call):
+    raise AssertionError
+
+
+def test_a_share_of_nothing_is_not_handed_on():
+    spec = DelegateTool(_nothing, {}).spec
+    assert argument_problems(spec.input_schema, {"task": "x", "budget_usd": 0}) == [
+        "'budget_usd' must lie between 0.0001 and ∞"
+    ]
