@@ -11,7 +11,7 @@ Such a file waits for a word itself, or is protected by its name. What it starts
 
 from __future__ import annotations
 
-import os
+import posixpath
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -259,7 +259,7 @@ def read_settings(listed: str, top: str) -> list[GitSetting]:
     found = []
     for origin, said in zip(fields[::2], fields[1::2], strict=False):
         kind, _, place = origin.partition(":")
-        file = os.path.normpath(os.path.join(top, place)) if kind == "file" else ""  # noqa: PTH118 - only text
+        file = posixpath.normpath(posixpath.join(top, place)) if kind == "file" else ""
         name, _, value = said.partition("\n")
         found.append(GitSetting(file, name.lower(), value))
     return found
@@ -317,7 +317,7 @@ def named_paths(settings: Iterable[GitSetting], top: str, home: str, is_file: Ca
             continue
         # Where a variable includes a file, no file says so.
         included = _INCLUDED.fullmatch(setting.name) and setting.file
-        base = os.path.dirname(setting.file) if included else top  # noqa: PTH120 - only text
+        base = posixpath.dirname(setting.file) if included else top
         whole = _from(base, setting.value, home)
         if _INCLUDED.fullmatch(setting.name) or _PLACE.fullmatch(setting.name):
             yield whole
@@ -349,14 +349,14 @@ def included_paths(settings: Iterable[GitSetting], home: str) -> Iterator[str]:
     """Absolute paths of what these settings include, under whatever condition."""
     for setting in settings:
         if _INCLUDED.fullmatch(setting.name):
-            yield os.path.normpath(_from(os.path.dirname(setting.file), setting.value, home))  # noqa: PTH120 - only text
+            yield posixpath.normpath(_from(posixpath.dirname(setting.file), setting.value, home))
 
 
 def hook_folders(settings: Iterable[GitSetting], top: str, home: str) -> Iterator[str]:
     """Absolute paths of where hooks lie by these settings, as they hold here or might elsewhere."""
     for setting in settings:
         if setting.name == "core.hookspath":
-            yield os.path.normpath(_from(top, setting.value, home))
+            yield posixpath.normpath(_from(top, setting.value, home))
 
 
 def may_start(setting: GitSetting, top: str) -> bool:
@@ -388,17 +388,17 @@ def called_paths(commands: str, top: str, is_file: Callable[[str], bool]) -> Ite
         is_file: Whether a path is a file.
     """
     for name in _MODULE.findall(commands):
-        module = os.path.join(top, name)  # noqa: PTH118 - only text
+        module = posixpath.join(top, name)
         yield from (module, f"{module}.py", f"{module}.pm")
     for word in _WORD_ENDS.split(commands):
-        path = os.path.normpath(os.path.join(top, word))  # noqa: PTH118 - only text
+        path = posixpath.normpath(posixpath.join(top, word))
         if _SCRIPT.fullmatch(word) and is_file(path):
             yield path
 
 
 def _from(base: str, path: str, home: str) -> str:
     path = f"{home}{path[1:]}" if path.startswith("~/") else path
-    return os.path.join(base, path)  # noqa: PTH118 - only text
+    return posixpath.join(base, path)
 
 
 def _local(url: str, top: str) -> str:
@@ -406,7 +406,7 @@ def _local(url: str, top: str) -> str:
     place = url.removeprefix("file://")
     if place == url and _ELSEWHERE.match(url):
         return ""
-    return os.path.normpath(os.path.join(top, place))  # noqa: PTH118 - only text
+    return posixpath.normpath(posixpath.join(top, place))
 
 
 def _lies_in(file: str, directory: str) -> bool:

@@ -37,8 +37,8 @@ class UnknownName(UsageError):
         guess = f" Did you mean {near!r}?" if near else ""
         more = f" {hint}" if hint else ""
         # Nobody looks for one name in many when it has been found.
-        listed = "" if near and len(known) > _FEW else f" Known: {', '.join(known) or 'none'}."
-        super().__init__(f"There is no {what} {name!r}.{guess}{listed}{more}")
+        others = "" if near and len(known) > _FEW else f" Known: {', '.join(known) or 'none'}."
+        super().__init__(f"There is no {what} {name!r}.{guess}{others}{more}")
         self.what = what
         self.name = name
         self.known = tuple(known)
@@ -59,14 +59,18 @@ class NotThisTime(UsageError):
     code = "ERR_UNSUPPORTED"
 
 
+def listed(problems: Sequence[str]) -> str:
+    """A line of a message for each."""
+    return "\n".join(f"  - {problem}" for problem in problems)
+
+
 class ConfigurationError(KaguraError):
     """Settings are wrong; `problems` holds all of them, each a line."""
 
     code = "ERR_CONFIGURATION"
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
-        listed = "\n".join(f"  - {problem}" for problem in problems)
-        super().__init__(f"{source} cannot be used:\n{listed}")
+        super().__init__(f"{source} cannot be used:\n{listed(problems)}")
         self.source = source
         self.problems = tuple(problems)
 

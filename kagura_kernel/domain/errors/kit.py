@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from kagura_kernel.domain.errors.base import KaguraError
+from kagura_kernel.domain.errors.base import KaguraError, listed
 
 
 class PluginError(KaguraError):
@@ -20,8 +20,7 @@ class PluginInvalid(PluginError):
     code = "ERR_PLUGIN_INVALID"
 
     def __init__(self, plugin: str, problems: Sequence[str]) -> None:
-        listed = "\n".join(f"  - {problem}" for problem in problems)
-        super().__init__(f"The plugin {plugin!r} cannot be used:\n{listed}")
+        super().__init__(f"The plugin {plugin!r} cannot be used:\n{listed(problems)}")
         self.plugin = plugin
         self.problems = tuple(problems)
 
@@ -56,8 +55,7 @@ class PluginNotConfigured(PluginError):
     code = "ERR_PLUGIN_CONFIG"
 
     def __init__(self, plugin: str, problems: Sequence[str], missing: Sequence[str] = ()) -> None:
-        listed = "\n".join(f"  - {problem}" for problem in problems)
-        super().__init__(f"The plugin {plugin!r} is not configured:\n{listed}")
+        super().__init__(f"The plugin {plugin!r} is not configured:\n{listed(problems)}")
         self.plugin = plugin
         self.problems = tuple(problems)
         self.missing = tuple(missing)
@@ -162,8 +160,7 @@ class AgentInvalid(KitError):
     code = "ERR_AGENT_INVALID"
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
-        listed = "\n".join(f"  - {problem}" for problem in problems)
-        super().__init__(f"The agent definition {source!r} cannot be used:\n{listed}")
+        super().__init__(f"The agent definition {source!r} cannot be used:\n{listed(problems)}")
         self.source = source
         self.problems = tuple(problems)
 
@@ -174,8 +171,7 @@ class McpConfigInvalid(KitError):
     code = "ERR_MCP_CONFIG"
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
-        listed = "\n".join(f"  - {problem}" for problem in problems)
-        super().__init__(f"The MCP configuration {source!r} cannot be used:\n{listed}")
+        super().__init__(f"The MCP configuration {source!r} cannot be used:\n{listed(problems)}")
         self.source = source
         self.problems = tuple(problems)
 
@@ -212,8 +208,7 @@ class KitRefused(KitError):
     code = "ERR_KIT_REFUSED"
 
     def __init__(self, agent: str, problems: Sequence[str]) -> None:
-        listed = "\n".join(f"  - {problem}" for problem in problems)
-        super().__init__(f"No kit was staged for the agent {agent!r}:\n{listed}")
+        super().__init__(f"No kit was staged for the agent {agent!r}:\n{listed(problems)}")
         self.agent = agent
         self.problems = tuple(problems)
 
@@ -266,9 +261,8 @@ class ToolHostsUnresolved(KitError):
     code = "ERR_TOOL_HOSTS"
 
     def __init__(self, unresolved: Sequence[str]) -> None:
-        listed = "\n".join(f"  - {one}" for one in unresolved)
         super().__init__(
-            f"Where these toolsets are installed from is not known:\n{listed}\nName the package in the toolset's "
-            "`version` (pip:NAME@VERSION), say `off` where the box has the command, give a registry file "
+            f"Where these toolsets are installed from is not known:\n{listed(unresolved)}\nName the package in the "
+            "toolset's `version` (pip:NAME@VERSION), say `off` where the box has the command, give a registry file "
             "(`tool_registry`), or unset `tool_hosts_strict`."
         )
