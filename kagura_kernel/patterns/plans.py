@@ -324,38 +324,26 @@ class Calibrated:
     seconds_within: bool | None  # As `usd_within`
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """How good the estimates of one figure were."""
-
-    runs: int  # Of how many runs both figures are known
-    within: float | None  # The share of them that needed no more than expected and the buffer; None of no runs
-    error: float | None  # The median of how far off they were in either direction, as a fraction; None likewise
-
-
 def calibrate(rows: Sequence[CostRow]) -> list[Calibrated]:
     """Runs beside what was expected of them, in their order."""
     return [_one(row) for row in rows]
 
 
-def summed_up(within: Sequence[bool | None], errors: Sequence[float | None]) -> Calibration:
-    """What these say together.
-
-    Args:
-        within: Of each run whether it stayed within the buffer.
-        errors: Of each run how far off the estimate was.
-    """
-    known = [one for one in within if one is not None]
-    off = [abs(one) for one in errors if one is not None]
-    return Calibration(len(known), sum(known) / len(known) if known else None, median(off) if off else None)
-
-
 def calibration_line(rows: Sequence[Calibrated]) -> str:
     """One sentence about each figure that is known."""
-    usd = summed_up([row.usd_within for row in rows], [row.usd_error for row in rows])
-    seconds = summed_up([row.seconds_within for row in rows], [row.seconds_error for row in rows])
-    said = [_sentence(name, one) for name, one in (("Cost", usd), ("Time", seconds)) if one.runs]
-    return " ".join(said) or NO_ESTIMATE
+    usd = _said("Cost", [row.usd_within for row in rows], [row.usd_error for row in rows])
+    seconds = _said("Time", [row.seconds_within for row in rows], [row.seconds_error for row in rows])
+    return " ".join(filter(None, (usd, seconds))) or NO_ESTIMATE
+
+
+def _said(name: str, within: Sequence[bool | None], errors: Sequence[float | None]) -> str:
+    """How good the estimates of one figure were; empty where both what was expected and what it was are never known."""
+    known = [one for one in within if one is not None]
+    if not known:
+        return ""
+    share = f"{sum(known) / len(known):.0%} of {len(known)} within the estimate and {BUFFER:.0%} more"
+    off = [abs(one) for one in errors if one is not None]
+    return f"{name}: {share}" + (f"; half of the estimates were off by at most {median(off):.0%}." if off else ".")
 
 
 def _one(row: CostRow) -> Calibrated:
@@ -382,9 +370,3 @@ def _compared(expected: float | None, actual: float | None) -> tuple[float | Non
         return None, None
     error = actual / expected - 1 if expected else (0.0 if not actual else None)
     return error, actual <= expected * (1 + BUFFER)
-
-
-def _sentence(name: str, one: Calibration) -> str:
-    share = "" if one.within is None else f"{one.within:.0%} of {one.runs} within the estimate and {BUFFER:.0%} more"
-    off = "" if one.error is None else f"; half of the estimates were off by at most {one.error:.0%}"
-    return f"{name}: {share}{off}."
