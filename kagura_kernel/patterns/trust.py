@@ -385,7 +385,7 @@ def missing(category: Category, standing: TrustRecord, terms: TrustTerms, now: d
 
 def may_propose(category: Category, standing: TrustRecord, terms: TrustTerms, now: datetime) -> bool:
     """Whether a person is to be asked now: all rules hold, and they were not asked lately."""
-    if standing.graduated or missing(category, standing, terms, now):
+    if not may_grant(category, standing, terms, now):
         return False
     if standing.asked_at is None:
         return True
