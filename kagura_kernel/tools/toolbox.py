@@ -30,6 +30,7 @@ from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec, failed
 from kagura_kernel.domain.visible import is_whole, whole
 
+_HALF = "holds half a character (a lone surrogate)"
 _WORDS = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
 
 
@@ -82,13 +83,15 @@ def _list_problem(items: Any, value: Any) -> str:
     if not is_list or not all(isinstance(item, str) for item in value):
         return "must be a list of texts"
     known = items.get("enum", value)
-    return "" if all(item in known for item in value) else f"must hold nothing but {', '.join(known)}"
+    if not all(item in known for item in value):
+        return f"must hold nothing but {', '.join(known)}"
+    return "" if all(map(is_whole, value)) else _HALF
 
 
 def _text_problem(field: Mapping[str, Any], value: str) -> str:
     if len(value) < field.get("minLength", 0):
         return "must not be empty"
-    return "" if is_whole(value) else "holds half a character (a lone surrogate)"
+    return "" if is_whole(value) else _HALF
 
 
 def _is_a(kind: str, value: Any) -> bool:

@@ -50,6 +50,7 @@ def test_fitting_arguments_have_no_problems(arguments):
         ({"name": "x", "deep": "yes"}, "'deep' must be true or false, not str"),
         ({"name": "x", "items": "a"}, "'items' must be a list of texts"),
         ({"name": "x", "items": [1]}, "'items' must be a list of texts"),
+        ({"name": "x", "items": ["a", "\ud800"]}, "'items' holds half a character (a lone surrogate)"),
         ({"name": "x", "colour": "green"}, "'colour' must be one of red, blue"),
         ({"name": "x", "nmae": 1}, "'nmae' is not an argument, did you mean 'name'?"),
         ({"name": "x", "zzz": 1}, "'zzz' is not an argument (known: name, note, count, deep, items, ratio, colour)"),
