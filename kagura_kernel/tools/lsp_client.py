@@ -186,7 +186,9 @@ class LspClient(Client):
         if self.can("diagnosticProvider"):
             answer = await self.ask("textDocument/diagnostic", path)
             items = answer.get("items", []) if isinstance(answer, dict) else None
-            return self.require(lambda: _list(items))
+            if not isinstance(items, list):
+                raise self._cut_off(Breach("its diagnostics are none"))
+            return items
         await self.show(path)
         deadline = asyncio.ensure_future(self.clock.sleep(DIAGNOSTIC_SECONDS))
         try:
@@ -324,9 +326,3 @@ class LspClient(Client):
             ):
                 return None
         raise Unanswered("This is not offered.")
-
-
-def _list(items: Any) -> list[Any]:
-    if isinstance(items, list):
-        return items
-    raise Breach("its diagnostics are none")

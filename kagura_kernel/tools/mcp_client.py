@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kagura_kernel.domain.errors import ToolsetError
@@ -281,7 +281,7 @@ class McpClient(Client):
         hello = {
             "protocolVersion": VERSIONS[0],
             "capabilities": {},
-            "clientInfo": {"name": "kagura-kernel", "version": _own_version()},
+            "clientInfo": {"name": "kagura-kernel", "version": version("kagura-kernel")},
         }
         answer = await self._request("initialize", hello, self.limits.start_seconds)
         try:
@@ -345,10 +345,3 @@ class McpClient(Client):
     async def _is_alive(self) -> bool:
         await self._request("ping", {}, self.limits.ping_seconds)
         return True
-
-
-def _own_version() -> str:
-    try:
-        return version("kagura-kernel")
-    except PackageNotFoundError:
-        return "0"
