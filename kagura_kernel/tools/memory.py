@@ -28,6 +28,7 @@ from kagura_kernel.domain.memory import (
     FOLLOWS,
     LESSON,
     NOTE,
+    OTHER,
     OUTCOME,
     PREVENTS,
     RELATED,
@@ -42,6 +43,7 @@ from kagura_kernel.domain.memory import (
     Recalled,
     Source,
     Tier,
+    known_type,
 )
 from kagura_kernel.domain.tools import ToolResult, ToolSpec, failed
 from kagura_kernel.runtime.router import Asker, require_allowed
@@ -342,10 +344,12 @@ class ForgetTool(_MemoryTool):
         try:
             memory = await self._memory.look_up(arguments["id"])
             # What memories say stands in no journal, and a question does.
+            kind = known_type(memory.type)
+            what = "a memory of a type of its own," if kind == OTHER else f"a {kind}"
             decision = await self._asker.ask(
                 ApprovalKind.TOOL,
                 "Forget a memory",
-                f"{memory.id}: a {memory.type} of {memory.at:%Y-%m-%d}, by {memory.source.author.value} "
+                f"{memory.id}: {what} of {memory.at:%Y-%m-%d}, by {memory.source.author.value} "
                 f"{memory.source.by}, {memory.tier.value}.\n`%kagura memory show {memory.id}` shows what it says.",
                 subject=f"To forget {memory.id}",
                 reason=arguments["reason"],

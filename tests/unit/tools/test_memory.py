@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import MemoryUnavailable, MemoryUnknown
 from kagura_kernel.domain.memory import Author, Draft, Edge, Source, Tier
-from kagura_kernel.runtime.router import Asker
+from kagura_kernel.runtime.router import Asker, use_approver
+from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.tools.fences import TEXT_LENGTH
 from kagura_kernel.tools.memory import (
@@ -109,6 +111,18 @@ def test_no_tool_promotes_or_pins_and_none_forgets_unasked(access):
     fields = {name for tool in tools for name in tool.spec.input_schema["properties"]}
     assert not fields & {"pinned", "trusted", "promote", "expires_at", "id_", "source_author", "data"}
     assert RememberTool.spec.input_schema["properties"].keys().isdisjoint({"tier", "pinned", "author"})
+
+
+@pytest.mark.parametrize(("kind", "said"), [("decision", "a decision of "), ("swordfish", "of a type of its own, of ")])
+async def test_a_question_about_a_memory_says_no_type_that_its_author_has_made_up(access, kind, said):
+    kept = access.store.remember(Draft("The pass phrase.", PERSON, type=kind))
+    approver = ScriptedApprover(Verdict.DENY)
+    with use_approver(approver):
+        await ForgetTool(access, Asker()).call({"id": kept.id, "reason": "It has changed."}, CALL)
+    (question,) = approver.requests
+    assert said in question.detail
+    # A question is kept in the journal, where nothing can be erased.
+    assert "swordfish" not in question.detail
 
 
 async def test_what_is_recalled_is_no_longer_than_a_brain_reads(access):
