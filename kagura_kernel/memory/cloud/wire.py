@@ -219,7 +219,7 @@ class CloudWire:
             MemoryInvalid: it does not take these arguments.
         """
         told = {"name": tool, "arguments": {"context_id": self.context_id, **arguments}}
-        result = self._patiently(lambda: self._in_session("tools/call", told), again=tool not in _ONCE)
+        result = self._patiently(lambda: self._in_session(told), again=tool not in _ONCE)
         try:
             answer = json.loads(result["content"][0]["text"])
         except (LookupError, TypeError, ValueError):
@@ -281,11 +281,11 @@ class CloudWire:
                 time.sleep(pause)
         raise AssertionError  # pragma: no cover - the last turn returns or raises
 
-    def _in_session(self, method: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-        """One request in a session; a session that the server does not know any more is begun again, once."""
+    def _in_session(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        """One call in a session; a session that the server does not know any more is begun again, once."""
         for attempt in (1, 2):
             session = self._begun()
-            response = self._post(method, parameters, session)
+            response = self._post("tools/call", parameters, session)
             if response.status_code != _NOT_FOUND:
                 break
             with self._lock:
