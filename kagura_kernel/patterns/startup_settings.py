@@ -20,13 +20,16 @@ from kagura_kernel.domain.late_pattern import late_pattern
 
 # The innermost one first; what it prints is a word like any other.
 _SUBSTITUTED = late_pattern(r"\$\(([^()`]*)\)|`([^`()]*)`")
+_MOST_SUBSTITUTED = 500
+"""Of them in one text; with more it counts as unknown, since each costs a look at the whole."""
 _COMMENT = late_pattern(r"^[ \t]*#.*$", re.MULTILINE)
 _PIECE = late_pattern(
     r"(?P<gap>[ \t\r]+|\\\n|#[^\n]*)|(?P<into>(?:\d*[<>]|&>)[>&|]?)|(?P<end>[;&|()\n]+)|"
     r"(?P<word>(?:'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.|\$\{[^}]*\}|[^\s;&|()<>`'\"\\])+)",
     re.DOTALL,
 )
-_FUNCTION = late_pattern(r"([\w-]+)[ \t]*\(\)")
+# From the beginning of a word alone: a file of one long word would be gone through once for each letter.
+_FUNCTION = late_pattern(r"(?<![\w-])([\w-]+)[ \t]*\(\)")
 _ASSIGNMENT = late_pattern(r"([A-Za-z_]\w*)\+?=.*", re.DOTALL)
 # Variables that say what programs start, or where those are found.
 _STEERING = late_pattern(
@@ -98,11 +101,14 @@ def starts_known(lines: str, top: str) -> bool:
         top: The folder whose programs are not known, whatever they are called; absolute.
     """
     text = _COMMENT.sub("", lines)
-    while (inner := _SUBSTITUTED.search(text)) is not None:
+    for _ in range(_MOST_SUBSTITUTED):
+        inner = _SUBSTITUTED.search(text)
+        if inner is None:
+            return _starts_known(text, top)
         if not _starts_known(inner[1] or inner[2] or "", top):
             return False
         text = f"{text[: inner.start()]}_{text[inner.end() :]}"
-    return _starts_known(text, top)
+    return False
 
 
 def _starts_known(text: str, top: str) -> bool:

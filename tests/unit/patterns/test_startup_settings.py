@@ -269,3 +269,19 @@ def test_what_makes_git_run_more_later_is_not_known(lines):
 )
 def test_the_same_programs_with_plain_words_are_known(lines):
     assert starts_known(lines, "/repo")
+
+
+@pytest.mark.parametrize("word", ["A", "1", "a-", "日"])
+def test_a_file_that_is_one_long_word_is_read_in_one_go(word):
+    # A look at the rest of it from each letter would take half a minute, and the whole process with it.
+    assert not starts_known(word * (65_536 // len(word)), "/repo")
+
+
+def test_of_very_many_substitutions_nothing_is_known():
+    assert starts_known("echo" + " `date`" * 400, "/repo")
+    assert not starts_known("echo" + " `date`" * 600, "/repo")
+
+
+def test_a_function_of_the_lines_own_is_known_by_its_whole_name():
+    assert starts_known("say-it () { echo yes; }\nsay-it", "/repo")
+    assert not starts_known("say-it () { echo yes; }\nit", "/repo")
