@@ -50,7 +50,8 @@ _REMOTES = frozenset({"origin", "upstream"})
 _DEPTH = re.compile(r"[1-9][0-9]*")
 _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?")
 _REWRITES = frozenset({"filter-branch", "filter-repo", "rebase"})
-_FORCES = re.compile(r"--force.*|--mirror|--prune|--delete|-[a-zA-Z]*[fd][a-zA-Z]*|\+.*|:.*")
+# Up to the first f or d alone, so that a word of thousands of them is read once.
+_FORCES = re.compile(r"--force.*|--mirror|--prune|--delete|-[a-ceg-zA-Z]*[fd][a-zA-Z]*|\+.*|:.*")
 _ENV_FILE = re.compile(r"\.env(\.[A-Za-z0-9_-]+)?")
 # A copy of what holds values may be one that git follows: what is copied is a pattern that holds none.
 _ENV_PATTERN = re.compile(r"\.env\.(default|defaults|dist|example|sample|template)")

@@ -375,3 +375,14 @@ def test_to_whom_a_deed_goes_stands_beside_its_category(command, names):
 @pytest.mark.parametrize("command", [command for command in GIT if "clone" in command])
 def test_every_clone_names_its_server(command):
     assert len(names_in(command)) == 1
+
+
+def test_a_word_of_an_option_that_forces_is_read_once_however_long_it_is():
+    # A look at the rest of it from each f would take a minute, and the whole process with it.
+    word = "-" + "f" * 100_000
+    assert host_deed(f"git push {word}") == "force-push"
+    assert host_deed(f"git push {word}1") == ""
+    assert [host_deed(f"git push {one} origin main") for one in ("-uf", "-du", "-d", "-u")] == [
+        *(3 * ["force-push"]),
+        "git",
+    ]
