@@ -40,9 +40,13 @@ _FEWEST_LINES = 3
 _BLANKS = re.compile(r"(?m)(?<=\S)[ \t]{16,}|^[ \t]{41,}|[ \t]{16,}$")
 _WORD = re.compile(r"[^\W_]+")
 # No name of a host has more pieces: a text made of them must not take long.
-_PIECE = r"(?:[^\W_][\u0300-\u036f]*+)++"
+_ACCENT = r"[\u0300-\u036f]"
+_PIECE = rf"(?:[^\W_]{_ACCENT}*+)++"
 _LABEL = rf"{_PIECE}(?:[-_]++{_PIECE}){{0,62}}+"
-_HOST = re.compile(rf"(?<![^\W_])(?:{_LABEL}(?:\.{_LABEL}){{1,126}}+|(?<=://){_LABEL})")
+# From the beginning of a word and its marks alone: otherwise each letter with one would be such a beginning.
+_HOST = re.compile(
+    rf"(?<![^\W_])(?<!{_ACCENT})(?:{_ACCENT}*+{_LABEL}(?:\.{_LABEL}){{1,126}}+|(?<=://){_ACCENT}*+{_LABEL})"
+)
 _SCRIPTS = """
     ADLAM ARABIC ARABIC-INDIC ARMENIAN BAMUM BENGALI BUGINESE CANADIAN CARIAN CHEROKEE COPTIC CYRILLIC DESERET
     DEVANAGARI EXTENDED ETHIOPIC FULLWIDTH GEORGIAN GLAGOLITIC GOTHIC GREEK GUJARATI GURMUKHI HEBREW KANNADA KHMER

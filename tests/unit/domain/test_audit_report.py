@@ -203,3 +203,16 @@ def test_other_scripts_accents_and_pictures_stay_as_they_are(text):
 def test_one_line_has_no_size():
     assert size_words("ls") == size_words("ls\n") == ""
     assert size_words("a\nb") == "2 lines"
+
+
+def test_a_host_behind_an_accent_that_belongs_to_nothing_is_written_out_too():
+    twins = "\u0430\u0440\u0440"
+    for before in ("", " ", "_", "https://"):
+        assert plainly(f"{before}\u0301{twins}.example").endswith("\u0301⟨U+0430⟩⟨U+0440⟩⟨U+0440⟩.example")
+    assert plainly(f"https://\u0301{twins}").endswith("⟨U+0430⟩⟨U+0440⟩⟨U+0440⟩")
+
+
+def test_a_text_of_accented_letters_is_read_in_one_go():
+    # A look at the rest of it from each letter would take minutes, and the whole process with it.
+    accented = "a\u0301" * 100_000
+    assert plainly(accented) == accented
