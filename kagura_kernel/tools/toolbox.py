@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 from kagura_kernel.domain.commands import OutputListener
 from kagura_kernel.domain.errors import (
-    ApprovalAborted,
     ApprovalDenied,
     ApprovalRequired,
     BoxFileError,
@@ -222,4 +221,4 @@ class Toolbox:
 
 def ends_the_run(error: KaguraError) -> bool:
     """Whether an error is none that a brain is told of."""
-    return isinstance(error, ApprovalAborted) or not isinstance(error, _FOR_THE_BRAIN)
+    return not isinstance(error, _FOR_THE_BRAIN)
