@@ -216,7 +216,8 @@ class TestNothingIsLeft:
         stubborn.write_text(STUBBORN)
         stubborn.chmod(0o755)
         backend = SshBackend(machine.host, config=machine.config, python=str(stubborn))
-        async with asyncio.timeout(20):
+        # Far less than the session there would last, and enough for a machine that is busy.
+        async with asyncio.timeout(120):
             with pytest.raises(SandboxUnavailable):
                 await backend.start(BoxSpec())
             await backend.close()
