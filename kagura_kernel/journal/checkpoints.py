@@ -272,15 +272,17 @@ def needed(journal: Journal, hashes: Collection[str]) -> frozenset[str]:
     Raises:
         JournalUnreadable: it cannot be told.
     """
-    asked = frozenset(hashes)
+    asked = list(dict.fromkeys(hashes))
     if not asked:
-        return asked
-    named = or_(*(events.c.body.contains(sha256, autoescape=True) for sha256 in asked))
-    query = select(events.c.run_id).where(events.c.kind == "changes.collected", named)
-    waiting: set[str] = set()
-    for run_id in {row.run_id for row in journal.read(query)}:
-        waiting |= _undecided(journal, run_id)
-    return asked & (named_contents(journal) | waiting)
+        return frozenset()
+    collected = select(events.c.run_id).where(events.c.kind == "changes.collected")
+    found: set[str] = set()
+    # A database takes so many at once, and a run may have changed thousands of files.
+    for begin in range(0, len(asked), _CHUNK):
+        named = or_(*(events.c.body.contains(sha256, autoescape=True) for sha256 in asked[begin : begin + _CHUNK]))
+        found.update(row.run_id for row in journal.read(collected.where(named)))
+    waiting = set[str]().union(*(_undecided(journal, run_id) for run_id in found))
+    return (named_contents(journal) | waiting).intersection(asked)
 
 
 def _undecided(journal: Journal, run_id: str) -> set[str]:

@@ -187,6 +187,8 @@ def test_a_checkpoint_or_an_open_decision_needs_a_content_and_nothing_else_does(
     journal.append(settled)
     assert needed(journal, [one * 64 for one in "abcde"]) == {"a" * 64, "d" * 64}
     assert needed(journal, []) == frozenset()
+    many = [f"{number:064x}" for number in range(2000)]
+    assert needed(journal, [*many, "d" * 64]) == {"d" * 64}
 
 
 def test_checkpoints_are_found_by_the_memories_that_they_name(journal):
