@@ -237,7 +237,7 @@ class _Writer(HTMLParser):
                 return '<div class="kg-sideways" role="group" aria-label="Table" tabindex="0"><table>', "</table></div>"
             case "td" | "th":
                 spans = "".join(
-                    f' {name}="{min(int(value), _SPAN)}"'
+                    f' {name}="{min(int(value[:9]), _SPAN)}"'
                     for name in ("colspan", "rowspan")
                     if (value := given.get(name, "")).isascii() and value.isdigit()
                 )

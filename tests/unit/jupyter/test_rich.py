@@ -93,6 +93,14 @@ def test_a_huge_table_is_cut_and_says_by_how_much():
     assert page.text.endswith("after")
 
 
+def test_a_number_without_end_is_the_largest_that_is_shown():
+    digits = "9" * 5000
+    page = judge(
+        rich_html(f'<ol start="{digits}"><li>a</li></ol><table><tr><td colspan="{digits}">b</td></tr></table>')[0]
+    )
+    assert ("colspan", "1000") in page.attributes
+
+
 def test_text_and_source_without_end_are_cut_and_say_so():
     html, left_out = rich_html("<p>" + "x" * (HTML_CHARACTERS + 10))
     assert len(html) < HTML_TEXT * 2
