@@ -159,7 +159,8 @@ def _codex_usage(used: Mapping[str, Any]) -> Usage:
 
 def _objects(text: str) -> list[dict[str, Any]]:
     found = []
-    for line in text.splitlines():
+    # Only this ends a line: an answer may hold other characters that `splitlines` would cut at.
+    for line in text.split("\n"):
         try:
             value = json.loads(line)
         except ValueError:

@@ -35,6 +35,15 @@ def test_what_claude_printed_is_its_answer_and_its_bill():
     assert said.usage == Usage(25, 7, 20)
 
 
+def test_an_answer_is_whole_whatever_ends_a_line_elsewhere():
+    text = "one\u2028two\x85three"
+    result = json.dumps({"type": "result", "result": text}, ensure_ascii=False)
+    assert read_claude(Printed(0, f"{result}\n", ""), []).text == text
+    answer = {"type": "item.completed", "item": {"type": "agent_message", "text": text}}
+    events = "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in (answer, USED))
+    assert read_codex(Printed(0, events, ""), []).text == text
+
+
 @pytest.mark.parametrize(("subtype", "stopped"), [("error_max_budget_usd", "budget"), ("error_max_turns", "turns")])
 def test_a_limit_that_claude_kept_is_no_failure(subtype, stopped):
     result = {"type": "result", "subtype": subtype, "is_error": True}
