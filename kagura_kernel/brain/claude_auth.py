@@ -169,7 +169,7 @@ _A_DAY = "86400000"
 _SIGN_IN = ".credentials.json"
 """Where the program keeps a sign-in, in its folder; we read until when it holds, and nothing else."""
 
-_FORGOTTEN = 2 * 86400  # seconds; longer than any tool call may take
+FORGOTTEN = 8 * 86_400  # seconds; longer than any run may take
 
 # What the program is told about itself. Nothing here comes from the caller.
 FIXED = {
@@ -222,16 +222,18 @@ class ClaudeHome:
         """
         for directory in (self.root.parent, self.root, self.work, self.home, self.cache):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._sweep()
+        # Runs leave something whose kernel was killed.
+        sweep(self.cache)
 
-    def _sweep(self) -> None:
-        """Remove what runs left whose kernel was killed."""
-        with os.scandir(self.cache) as entries:
-            for entry in entries:
-                # Another run may end just now and remove its own.
-                with contextlib.suppress(FileNotFoundError):
-                    if entry.stat(follow_symlinks=False).st_mtime < time.time() - _FORGOTTEN:
-                        shutil.rmtree(entry.path, ignore_errors=True)
+
+def sweep(folder: Path) -> None:
+    """Remove the directories in a folder of ours that no run uses any more, by their time."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            # Another run may end just now and remove its own.
+            with contextlib.suppress(FileNotFoundError):
+                if entry.stat(follow_symlinks=False).st_mtime < time.time() - FORGOTTEN:
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def has_key(environ: Mapping[str, str]) -> bool:

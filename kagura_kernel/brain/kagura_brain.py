@@ -27,7 +27,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from kagura_kernel.brain.claude_auth import with_death_signal
+from kagura_kernel.brain.claude_auth import FORGOTTEN, with_death_signal
 from kagura_kernel.brain.kagura_brain_programs import NAME, Access, Place, Program, access, arguments, find
 from kagura_kernel.brain.openai_compatible import without
 from kagura_kernel.brain.provider import (
@@ -318,7 +318,6 @@ _LAUNCHER = Path(__file__).with_name("kagura_brain_launcher.py")
 _LONGEST_PLACE = 60  # characters; the path of a socket may have about a hundred
 
 _PREFIX = "kagura-brain-"
-_FORGOTTEN = 8 * 86_400  # seconds; longer than any run may take
 
 _NOT_CHOSEN = "no program is chosen: set `brain_program` to claude, codex or ollama"
 
@@ -494,7 +493,7 @@ def _sweep(where: Path) -> None:
     for place in where.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             found = place.lstat()
-            if found.st_uid == os.getuid() and found.st_mtime < time.time() - _FORGOTTEN:
+            if found.st_uid == os.getuid() and found.st_mtime < time.time() - FORGOTTEN:
                 shutil.rmtree(place)
 
 

@@ -10,13 +10,22 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import tempfile
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.brain.claude_auth import INSTALL, ClaudeParts, has_key, program_file, signed_environ, what_is_missing
+from kagura_kernel.brain.claude_auth import (
+    INSTALL,
+    ClaudeParts,
+    has_key,
+    program_file,
+    signed_environ,
+    sweep,
+    what_is_missing,
+)
 from kagura_kernel.brain.in_box import SealedNeeds
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn, all_images
 from kagura_kernel.brain.sealed_command import ABOUT_THE_PLACE, box_environ, command_line
@@ -144,7 +153,7 @@ def shown_folder(program: Path, state_dir: Path) -> Path:
     """A folder that holds the program and nothing private, absolute and without links.
 
     The one that came with the SDK has a folder of its own. Any other lies among files that no box should see, so a
-    copy of it is kept here, by a name that changes when the program does.
+    copy of it is kept here, by a name that changes when the program does; those of earlier programs go.
 
     Raises:
         OSError: it cannot be copied.
@@ -154,10 +163,24 @@ def shown_folder(program: Path, state_dir: Path) -> Path:
     found = program.stat()
     folder = state_dir / f"program-{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}"
     if not (folder / "claude").is_file():
-        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part = state_dir / f".program-{os.getpid()}"
-        part.mkdir(exist_ok=True)
-        shutil.copyfile(program, part / "claude")
-        (part / "claude").chmod(0o755)
-        part.replace(folder)
+        _copy(program, folder)
+    # Its time says when it was last used.
+    with suppress(OSError):
+        os.utime(folder)
+        sweep(state_dir)
     return folder.resolve()
+
+
+def _copy(program: Path, folder: Path) -> None:
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=".program-", dir=folder.parent))
+    try:
+        shutil.copyfile(program, part / "claude")
+        for path in (part, part / "claude"):
+            path.chmod(0o755)
+        part.replace(folder)
+    except OSError:
+        shutil.rmtree(part, ignore_errors=True)
+        # Another run may have been faster.
+        if not (folder / "claude").is_file():
+            raise

@@ -1,5 +1,7 @@
 """The sealed brain before it thinks: what it needs, what it is told, what it is refused."""
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -126,6 +128,30 @@ def test_only_a_folder_with_nothing_private_is_shown(tmp_path, program):
     assert shown_folder(program, tmp_path / "state") == folder, "it is copied once"
     program.write_bytes(b"\x7fELF of another version")
     assert shown_folder(program, tmp_path / "state") != folder
+
+
+def test_copies_of_earlier_programs_go_and_one_in_use_stays(tmp_path, program):
+    state = tmp_path / "state"
+    before = shown_folder(program, state)
+    program.write_bytes(b"\x7fELF of another version")
+    for folder in (before, shown_folder(program, state)):
+        os.utime(folder, (0, 0))
+    now = shown_folder(program, state)
+    assert list(state.iterdir()) == [now]
+
+
+def test_two_runs_may_copy_the_program_at_once(tmp_path, program, monkeypatch):
+    copied = shutil.copyfile
+
+    def slowly(source: Path, goal: Path) -> Path:
+        monkeypatch.undo()
+        shown_folder(source, tmp_path / "state")
+        return copied(source, goal)
+
+    monkeypatch.setattr(shutil, "copyfile", slowly)
+    folder = shown_folder(program, tmp_path / "state")
+    assert (folder / "claude").read_bytes() == program.read_bytes()
+    assert list(folder.parent.iterdir()) == [folder]
 
 
 def test_nobody_is_sealed_who_has_not_asked_for_it(tmp_path, program):
