@@ -26,6 +26,9 @@ from kagura_kernel.domain.search_path import entries_outside, is_inside
 
 NAME = "kagura_brain"
 
+FEATURES_SECONDS = 30.0
+"""How long Codex may take to list its features."""
+
 _BRIDGE = Path(__file__).with_name("kagura_brain_bridge.py")
 
 # 1 is PR_SET_PDEATHSIG: the agent ends with the launcher, however that ends. Only Linux has it.
@@ -250,17 +253,19 @@ def _codex_flags(program: Program, system: Path, environ: Mapping[str, str]) -> 
 
 def _features(program: Program, environ: Mapping[str, str]) -> list[str]:
     """What this Codex has switched on and is not known to be harmless."""
-    answer = subprocess.run(  # noqa: S603 - the program that is about to be started anyway
-        [str(program.file), "features", "list"],
-        env={"PATH": ":".join(_path(environ)), "HOME": environ.get("HOME", "/nonexistent")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-        stdin=subprocess.DEVNULL,
-    )
-    if answer.returncode:
-        raise OSError(0, "it does not list its features, so that its own tools cannot be switched off")
+    try:
+        answer = subprocess.run(  # noqa: S603 - the program that is about to be started anyway
+            [str(program.file), "features", "list"],
+            env={"PATH": ":".join(_path(environ)), "HOME": environ.get("HOME", "/nonexistent")},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=FEATURES_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.SubprocessError as error:
+        message = "it does not list its features, so that its own tools cannot be switched off"
+        raise OSError(0, message) from error
     rows = [line.split() for line in answer.stdout.splitlines() if line.strip()]
     return [row[0] for row in rows if row[-1] == "true" and "removed" not in row and row[0] not in _HARMLESS]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kagura_kernel.brain import kagura_brain_programs
 from kagura_kernel.brain.kagura_brain_programs import Place, Program, access, arguments, find
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn
 
@@ -52,9 +53,11 @@ def test_whatever_codex_has_switched_on_is_off_unless_it_is_known_to_be_harmless
     assert 'web_search="disabled"' in flags
 
 
-def test_a_codex_that_does_not_tell_its_features_is_not_started(place, tmp_path):
+@pytest.mark.parametrize("does", ["exit 2", "exec sleep 5"])
+def test_a_codex_that_does_not_tell_its_features_is_not_started(place, tmp_path, monkeypatch, does):
+    monkeypatch.setattr(kagura_brain_programs, "FEATURES_SECONDS", 0.3)
     mute = tmp_path / "codex"
-    mute.write_text("#!/bin/sh\nexit 2\n")
+    mute.write_text(f"#!/bin/sh\n{does}\n")
     mute.chmod(0o700)
     with pytest.raises(OSError, match="cannot be switched off"):
         laid(place, Program("codex", mute))
