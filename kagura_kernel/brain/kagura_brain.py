@@ -217,7 +217,8 @@ class ToolSocket:
         """
         self._turn = turn
         self._fail = fail
-        self._calls: dict[object, asyncio.Task[None]] = {}
+        # By their connection and its number: those of two connections may bear the same one.
+        self._calls: dict[asyncio.Task[None], tuple[asyncio.StreamWriter, object]] = {}
         self._talks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -229,7 +230,7 @@ class ToolSocket:
         """Cancel what is under way, end every connection, and wait until all of it has ended."""
         if self._server is not None:
             self._server.close()
-        while tasks := [*self._calls.values(), *self._talks]:
+        while tasks := [*self._calls, *self._talks]:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -242,7 +243,7 @@ class ToolSocket:
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # A line that is too long, or no JSON, ends the connection: an agent does not write such things.
         try:
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError, RecursionError):
                 while line := await reader.readline():
                     message = json.loads(line)
                     if isinstance(message, dict):
@@ -255,14 +256,15 @@ class ToolSocket:
         given = message.get("params")
         parameters: Mapping[str, Any] = given if isinstance(given, dict) else {}
         if method == "notifications/cancelled":
-            if (call := self._calls.get(parameters.get("requestId"))) is not None:
-                call.cancel()
+            for call, asked in self._calls.items():
+                if asked == (writer, parameters.get("requestId")):
+                    call.cancel()
         elif number is None or not isinstance(number, (int, str)):
             return  # a notification, or an answer to what was never asked
         elif method == "tools/call":
             task = asyncio.ensure_future(self._call(number, parameters, writer))
-            self._calls[number] = task
-            task.add_done_callback(lambda _: self._calls.pop(number, None))
+            self._calls[task] = writer, number
+            task.add_done_callback(self._calls.pop)
         else:
             _send(writer, number, **self._answer(method, parameters))
 
