@@ -277,7 +277,7 @@ def _bytes_of(path: Path, reference: str) -> tuple[bytes, os.stat_result]:
     """
     try:
         # Without O_NONBLOCK a FIFO would wait for a writer.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123 - a descriptor
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             info = os.fstat(file.fileno())
             if not stat.S_ISREG(info.st_mode):
                 raise AgentUnavailable(reference, "it is no regular file")

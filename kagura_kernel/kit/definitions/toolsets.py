@@ -416,9 +416,8 @@ def with_mcp_config(own: Sequence[Toolset], added: Sequence[McpToolset], *, stri
 
 def _read(path: Path) -> bytes:
     # Not blocking: what was named may be a pipe that nobody writes to.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError("it is no regular file")
         return file.read(MAX_BYTES + 1)
 

@@ -4,11 +4,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, AgentUnavailable
+from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, AgentUnavailable, McpConfigInvalid
 from kagura_kernel.kit.definitions.definition import parse_definition
 from kagura_kernel.kit.definitions.fetcher import Fetcher
 from kagura_kernel.kit.definitions.oci import parse_oci, sha256
 from kagura_kernel.kit.definitions.references import AgentPlaces, known_agents, resolve_agent
+from kagura_kernel.kit.definitions.toolsets import read_mcp_config
 from tests.support.registry_server import TOKEN, Page, RegistryServer
 
 
@@ -80,6 +81,16 @@ def test_what_is_no_regular_readable_file_is_said_at_once(places):
     for reference in ("gone.yaml", "big.yaml/inner.yaml", "ftp://example.org/a.yaml"):
         with pytest.raises(AgentNotFound):
             resolve_agent(reference, places)
+
+
+def test_directories_that_are_named_leave_no_descriptor_open(places):
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        with pytest.raises(AgentUnavailable, match="directory"):
+            resolve_agent(str(places.cwd), places)
+        with pytest.raises(McpConfigInvalid, match="directory"):
+            read_mcp_config(places.cwd)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_sub_agent_that_is_not_there_is_told_with_its_place(places):
