@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -178,7 +179,6 @@ def _line(value: dict[str, Any]) -> str:
 
 
 _BUSY_SECONDS = 5.0
-_HALF = ".half"
 
 
 def back_up(place: str | Path, directory: Path) -> Path:
@@ -198,7 +198,8 @@ def back_up(place: str | Path, directory: Path) -> Path:
         raise no_journal(f"at {source}")
     if goal.exists():
         raise UsageError(f"There is a journal at {goal} already; name another directory.")
-    half = goal.with_name(f"{FILE_NAME}{_HALF}-{os.getpid()}")
+    # By chance: what a process of the same number has left that was killed is in nobody's way.
+    half = goal.with_name(f"{FILE_NAME}.half-{secrets.token_hex(4)}")
     try:
         goal.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Exclusive, and for the owner only before the first byte is in it.

@@ -1,3 +1,4 @@
+import os
 import stat
 
 import pytest
@@ -38,6 +39,13 @@ def test_no_journal_is_ever_written_over(tmp_path):
     with pytest.raises(UsageError, match="already"):
         back_up(tmp_path / "books", tmp_path / "copy")
     assert goal.read_bytes() == before
+
+
+def test_what_a_killed_process_of_the_same_number_has_left_is_in_nobodys_way(tmp_path):
+    Journal.open(tmp_path / "books").close()
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / f"journal.db.half-{os.getpid()}").touch()
+    assert back_up(tmp_path / "books", tmp_path / "copy").is_file()
 
 
 def test_what_is_no_journal_leaves_no_copy(tmp_path):
