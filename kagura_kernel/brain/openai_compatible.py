@@ -132,9 +132,11 @@ def joined_model(endpoint: str, model: str) -> str:
 
 
 def name_of(url: str) -> str:
-    """What an endpoint is called that is given by its URL alone: its host and port."""
-    parts = urlsplit(url)
-    return parts.netloc.rpartition("@")[2]
+    """What an endpoint is called that is given by its URL alone: its host and port; empty where that is no URL."""
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2]
+    except ValueError:
+        return ""
 
 
 def usual_endpoint(settings: Settings) -> str:

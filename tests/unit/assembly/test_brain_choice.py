@@ -103,13 +103,14 @@ def test_a_service_by_its_url_gets_a_name_and_its_key_an_entry(environ):
     [
         ("http://llm.example.com/v1", KEY, "https"),
         ("llm.example.com", "", "https://"),
+        ("http://[", "", "it is no URL"),
         ("https://llm.example.com/v1", "two words", "one word"),
         ("https://llm.example.com/v1", "sk-\nsecret", "one word"),
     ],
 )
 def test_what_cannot_be_used_is_refused_and_nothing_is_written(environ, keychain, url, key, why):
     with pytest.raises(ConfigurationError, match=why) as refused:
-        use_service(environ, "mine", "m", url=url, key=key)
+        use_service(environ, service_name(url), "m", url=url, key=key)
     assert not key or key not in refused.value.message
     assert (written(environ), keychain.kept) == ({}, {})
 
