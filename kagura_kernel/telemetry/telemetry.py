@@ -180,11 +180,11 @@ def endpoint() -> str:
     from urllib.parse import urlsplit
 
     named = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
-    parts = urlsplit(named or "http://localhost:4318")
     try:
+        parts = urlsplit(named or "http://localhost:4318")
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
-        port = ""
+        return "an address that is none"
     return f"{parts.scheme}://{parts.hostname or '?'}{port}"
 
 

@@ -159,6 +159,8 @@ def test_an_address_is_shown_without_what_may_be_secret(monkeypatch):
     assert endpoint() == "https://collector.example:4318"
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://traces.example/v1/traces")
     assert endpoint() == "http://traces.example"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://[")
+    assert endpoint() == "an address that is none"
 
 
 def test_variables_that_ask_for_what_is_not_there_are_problems(monkeypatch):
