@@ -102,7 +102,8 @@ class LazyEvents:
                 resource, key = self.names
                 access = replace(cloud_access(self.where, self.environ), source=key, named=resource)
                 self._events = CloudEvents(access, self.resource, self.key)
-        self._events.push(run_id, facts)
+            events = self._events
+        events.push(run_id, facts)
 
     def close(self) -> None:
         """Close its connections; may be called twice."""

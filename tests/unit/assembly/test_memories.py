@@ -1,9 +1,11 @@
 """The one memory of a process is opened when it is needed, and its server is told of costs where one is named."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from kagura_kernel.assembly import check_settings_text, load_settings, make_cockpit
-from kagura_kernel.assembly.memories import COSTS, TASKS, LazyMemory, lazy_events
+from kagura_kernel.assembly.memories import COSTS, TASKS, LazyEvents, LazyMemory, lazy_events
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import ConfigurationError, MemoryUnavailable
 from kagura_kernel.domain.settings import Settings
@@ -97,3 +99,18 @@ def test_nobody_is_told_of_costs_where_no_resource_is_named():
 def test_a_resource_without_its_key_is_a_mistake():
     with pytest.raises(ConfigurationError, match=COSTS[1]):
         lazy_events({COSTS[0]: RESOURCE}, Settings(memory="cloud"), COSTS)
+
+
+def test_a_cloud_that_is_closed_while_it_is_told_hears_what_it_is_told():
+    class ClosedMeanwhile:
+        def __enter__(self):
+            pass
+
+        def __exit__(self, *_error):
+            costs._events = None
+
+    heard = []
+    cloud = SimpleNamespace(push=lambda run_id, facts: heard.append((run_id, facts)))
+    costs = LazyEvents({}, "cloud", COSTS, RESOURCE, KEY, ClosedMeanwhile(), cloud)
+    costs("run-1", {"usd": 0.5})
+    assert heard == [("run-1", {"usd": 0.5})]
