@@ -22,6 +22,7 @@ from kagura_kernel.brain.provider import BrainDone
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import CassetteBroken, CassetteMissing, UsageError
 from kagura_kernel.domain.late_dataclass import asdict, dataclass, field
+from kagura_kernel.domain.nesting import is_deeper_than
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.tools import ToolCall
 
@@ -254,19 +255,9 @@ def _parse(path: Path, number: int, line: str, *, foreign: bool = False) -> dict
         raise CassetteBroken(str(path), number, "it is nested too deeply", foreign=foreign) from error
     if not isinstance(value, dict):
         raise CassetteBroken(str(path), number, "it is not a JSON object", foreign=foreign)
-    if _depth(value) > _DEEPEST:
+    if is_deeper_than(value, _DEEPEST):
         raise CassetteBroken(str(path), number, "it is nested too deeply", foreign=foreign)
     return value
-
-
-def _depth(value: object) -> int:
-    """How many lists and objects lie inside each other, counted up to one more than may be."""
-    depth, level = 0, [value]
-    while level and depth <= _DEEPEST:
-        depth += 1
-        inside = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]  # type: ignore[attr-defined]
-        level = [one for one in inside if isinstance(one, dict | list)]
-    return depth
 
 
 def _header(path: Path, number: int, line: str) -> CassetteHeader:

@@ -71,8 +71,8 @@ class ClaudeBrain(ClaudeParts):
             BrainRefused: the service said no; `status` is its HTTP status.
             BrainLost: the program is missing, died, or fell silent.
         """
-        if (stopped := _spent_already(turn)) is not None:
-            yield stopped
+        if turn.over:
+            yield BrainDone(session=turn.resume, reported_usd=0.0, stopped=turn.over)
             return
         auth = self._auth()
         if not auth.ready:
@@ -111,12 +111,3 @@ class ClaudeBrain(ClaudeParts):
         if self._key is not None and not has_key(self._environ):
             return AuthContext(ready=True, method="api key", reason=f"key from {self._key.place}")
         return resolve(self._environ)
-
-
-def _spent_already(turn: Turn) -> BrainDone | None:
-    """The end of a turn that may not even begin; the program would take these limits for mistakes."""
-    if turn.budget_usd is not None and turn.budget_usd <= 0:
-        return BrainDone(session=turn.resume, reported_usd=0.0, stopped="budget")
-    if turn.max_turns is not None and turn.max_turns <= 0:
-        return BrainDone(session=turn.resume, reported_usd=0.0, stopped="turns")
-    return None

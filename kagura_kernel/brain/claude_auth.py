@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from kagura_kernel.brain.provider import AuthContext, Turn
+from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured, CredentialError
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.search_path import entries_outside, is_inside
@@ -157,6 +158,25 @@ def turn_options(turn: Turn) -> list[str]:
     if turn.max_turns is not None:
         options.append(f"--max-turns={turn.max_turns}")
     return options
+
+
+STOPPED: Mapping[str, Literal["budget", "turns"]] = {"error_max_budget_usd": "budget", "error_max_turns": "turns"}
+"""The limits of a turn, by what the program calls an end that came of them."""
+
+
+def usage_of(figures: Mapping[str, Any]) -> Usage:
+    """Tokens as the API counts them, in our count, where input includes the cache."""
+    read = int(figures.get("cache_read_input_tokens") or 0)
+    written = int(figures.get("cache_creation_input_tokens") or 0)
+    fresh = int(figures.get("input_tokens") or 0)
+    by_age = figures.get("cache_creation") or {}
+    return Usage(
+        input_tokens=fresh + read + written,
+        output_tokens=int(figures.get("output_tokens") or 0),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        cache_write_1h_tokens=int(by_age.get("ephemeral_1h_input_tokens") or 0),
+    )
 
 
 SERVICE_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
@@ -305,14 +325,12 @@ def _sign_in_ended(environ: Mapping[str, str]) -> datetime | None:
 
 
 def _config(environ: Mapping[str, str]) -> Path | None:
-    person = Path(environ["HOME"]) if environ.get("HOME") else None
-    own = environ.get("CLAUDE_CONFIG_DIR")
-    return Path(own) if own else person / ".claude" if person else None
+    if own := environ.get("CLAUDE_CONFIG_DIR"):
+        return Path(own)
+    return Path(environ["HOME"]) / ".claude" if environ.get("HOME") else None
 
 
 def _signed_in(environ: Mapping[str, str]) -> bool:
-    person = Path(environ["HOME"]) if environ.get("HOME") else None
-    own = environ.get("CLAUDE_CONFIG_DIR")
     config = _config(environ)
     if config is None:
         return False
@@ -320,7 +338,7 @@ def _signed_in(environ: Mapping[str, str]) -> bool:
         if (config / _SIGN_IN).is_file():
             return True
         # On macOS the credentials are in the keychain, and the program's own notes say whose they are.
-        notes = config / ".claude.json" if own or person is None else person / ".claude.json"
+        notes = (config if environ.get("CLAUDE_CONFIG_DIR") else config.parent) / ".claude.json"
         return sys.platform == "darwin" and "oauthAccount" in json.loads(notes.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False

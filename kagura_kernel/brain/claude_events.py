@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from contextlib import suppress
+from typing import Any, Protocol
 
 from claude_agent_sdk import AssistantMessage, Message, ResultMessage, StreamEvent, SystemMessage, TextBlock
 
-from kagura_kernel.brain.claude_auth import SIGN_IN_HINT
+from kagura_kernel.brain.claude_auth import SIGN_IN_HINT, STOPPED, usage_of
 from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainSession, BrainSign, BrainText, BrainUsage
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainError, BrainLost, BrainNotConfigured, BrainRefused
@@ -27,8 +28,6 @@ _NO_ADDRESS = "API Error: Invalid URL"
 
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 _RETRIED = {"rate_limit": "too many requests"}
-
-_STOPPED: Mapping[str, Literal["budget", "turns"]] = {"error_max_budget_usd": "budget", "error_max_turns": "turns"}
 
 
 class Reader(Protocol):
@@ -174,7 +173,7 @@ class Reading:
         yield BrainUsage(usage, model)
 
     def _read_result(self, result: ResultMessage) -> BrainDone:
-        stopped = _STOPPED.get(result.subtype)
+        stopped = STOPPED.get(result.subtype)
         if result.is_error and stopped is None:
             raise self._error(result)
         reported = None
@@ -239,21 +238,6 @@ def without(secrets: Sequence[str], text: str) -> str:
     return text
 
 
-def usage_of(figures: Mapping[str, Any]) -> Usage:
-    """Tokens as the API counts them, in our count, where input includes the cache."""
-    read = int(figures.get("cache_read_input_tokens") or 0)
-    written = int(figures.get("cache_creation_input_tokens") or 0)
-    fresh = int(figures.get("input_tokens") or 0)
-    by_age = figures.get("cache_creation") or {}
-    return Usage(
-        input_tokens=fresh + read + written,
-        output_tokens=int(figures.get("output_tokens") or 0),
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-        cache_write_1h_tokens=int(by_age.get("ephemeral_1h_input_tokens") or 0),
-    )
-
-
 def join_session(session_id: str, spent_usd: float) -> str:
     """The program's session id and what the session has cost so far, as `BrainDone.session`."""
     return f"{session_id}${spent_usd:.8f}" if session_id else ""
@@ -266,12 +250,10 @@ def split_session(session: str) -> tuple[str, float]:
         BrainRefused: it is no session of this brain.
     """
     session_id, _, spent = session.partition("$")
-    if not all(letter.isalnum() or letter == "-" for letter in session_id):
-        raise BrainRefused(NAME, f"{session!r} is no session of its. Start afresh with `--new`.")
-    try:
-        return session_id, float(spent or 0)
-    except ValueError as error:
-        raise BrainRefused(NAME, f"{session!r} is no session of its. Start afresh with `--new`.") from error
+    with suppress(ValueError):
+        if all(letter.isalnum() or letter == "-" for letter in session_id):
+            return session_id, float(spent or 0)
+    raise BrainRefused(NAME, f"{session!r} is no session of its. Start afresh with `--new`.")
 
 
 def retry_of(data: Mapping[str, Any]) -> BrainSign:

@@ -35,7 +35,7 @@ from kagura_kernel.brain.sealed_command import OWN_TOOLS
 from kagura_kernel.domain.errors import BrainLost
 from kagura_kernel.domain.identity import new_call_id
 from kagura_kernel.domain.images import Image, read_image
-from kagura_kernel.domain.nesting import one_level_in
+from kagura_kernel.domain.nesting import is_deeper_than
 
 NAME = "sealed"
 
@@ -152,21 +152,12 @@ def shortened(text: str, most: int) -> str:
 
 def _arguments(given: Any) -> Mapping[str, Any]:
     """A call's arguments as they are, or their beginning where they are too long or too deep."""
-    if not isinstance(given, dict) or _deep(given):
+    if not isinstance(given, dict) or is_deeper_than(given, DEEPEST):
         return {"left_out": "arguments that are nested too deeply"}
     said = json.dumps(given, ensure_ascii=False)
     if len(said) <= LONGEST_ARGUMENTS:
         return given
     return {"shortened": shortened(said, LONGEST_ARGUMENTS // 2)}
-
-
-def _deep(value: object) -> bool:
-    level = [value]
-    for _ in range(DEEPEST):
-        level = one_level_in(level)
-        if not level:
-            return False
-    return True
 
 
 def _text(content: str | list[dict[str, Any]] | None) -> str:

@@ -508,10 +508,9 @@ class Talk:
 
     async def _leave(self, client: ClaudeSDKClient) -> None:
         try:
-            await client.disconnect()
-        # The SDK hands on whatever its reader met. What matters now is only that the program goes.
-        except Exception:  # noqa: BLE001
-            self._program.kill()
+            # The SDK hands on whatever its reader met. What matters now is only that the program goes.
+            with suppress(Exception):
+                await client.disconnect()
         finally:
             self._program.kill()
             await self._program.close()

@@ -27,7 +27,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from kagura_kernel.brain.claude_auth import FORGOTTEN, with_death_signal
+from kagura_kernel.brain.claude_auth import FORGOTTEN, STOPPED, usage_of, with_death_signal
 from kagura_kernel.brain.kagura_brain_programs import NAME, Access, Place, Program, access, arguments, find
 from kagura_kernel.brain.openai_compatible import without
 from kagura_kernel.brain.provider import (
@@ -56,8 +56,6 @@ _NO_DIRECT_TOOLS = (
     "Codex offers this model its tools only through programs of its own, which stay off here. Choose another model "
     "with `--model`, or use `--brain pydantic_ai`."
 )
-
-_STOPPED: Mapping[str, Literal["budget", "turns"]] = {"error_max_budget_usd": "budget", "error_max_turns": "turns"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +88,14 @@ def read_claude(printed: Printed, secrets: Sequence[str]) -> Said:
     found = _last_object(printed.out, "result")
     if found is None:
         raise _lost(printed, secrets)
-    stopped = _STOPPED.get(str(found.get("subtype")))
+    stopped = STOPPED.get(str(found.get("subtype")))
     if found.get("is_error") and stopped is None:
         status = found.get("api_error_status")
         raise _refused(status if isinstance(status, int) else None, str(found.get("result") or ""), secrets)
-    used = found.get("usage") or {}
-    read, written = int(used.get("cache_read_input_tokens") or 0), int(used.get("cache_creation_input_tokens") or 0)
-    hour = int((used.get("cache_creation") or {}).get("ephemeral_1h_input_tokens") or 0)
     cost = found.get("total_cost_usd")
     return Said(
         text=str(found.get("result") or ""),
-        usage=Usage(
-            int(used.get("input_tokens") or 0) + read + written,
-            int(used.get("output_tokens") or 0),
-            read,
-            written,
-            hour,
-        ),
+        usage=usage_of(found.get("usage") or {}),
         model=next(iter(found.get("modelUsage") or {}), ""),
         turns=int(found.get("num_turns") or 0),
         reported_usd=float(cost) if isinstance(cost, (int, float)) else None,
@@ -374,8 +363,8 @@ class KaguraBrain:
             BrainLost: the program died, or printed what cannot be understood.
             NotThisTime: a limit was set that its program cannot keep; nothing was asked.
         """
-        if (stopped := _spent_already(turn)) is not None:
-            yield stopped
+        if turn.over:
+            yield BrainDone(reported_usd=0.0, stopped=turn.over)
             return
         auth = self.resolve_auth()
         if not auth.ready:
@@ -505,12 +494,3 @@ def _printed(code: int, out: bytes, err: bytes) -> Printed:
         return Printed(int(found["returncode"]), str(found["stdout"]), str(found["stderr"]))
     except (ValueError, KeyError, TypeError):
         return Printed(code, "", err.decode(errors="replace")[-2000:])
-
-
-def _spent_already(turn: Turn) -> BrainDone | None:
-    """The end of a turn that may not even begin; the programs would take these limits for mistakes."""
-    if turn.budget_usd is not None and turn.budget_usd <= 0:
-        return BrainDone(reported_usd=0.0, stopped="budget")
-    if turn.max_turns is not None and turn.max_turns <= 0:
-        return BrainDone(reported_usd=0.0, stopped="turns")
-    return None

@@ -1,8 +1,7 @@
 """One call of the package kagura-brain, in a process of its own that can be ended with everything it started.
 
 Run by its path. A JSON object comes over standard input, so that no key stands in an argument: `backend`, `endpoint`,
-`api_key`, and the arguments of `invoke`. A JSON object goes to standard output: `returncode`, `stdout`, `stderr`,
-`timed_out`.
+`api_key`, and the arguments of `invoke`. A JSON object goes to standard output: `returncode`, `stdout`, `stderr`.
 """
 
 from __future__ import annotations
@@ -19,12 +18,7 @@ def main(wanted: dict[str, Any]) -> dict[str, Any]:
 
     brain = select(wanted.pop("backend"), endpoint=wanted.pop("endpoint"), api_key=wanted.pop("api_key"))
     result = brain.invoke(wanted.pop("prompt"), cwd=Path(wanted.pop("cwd")), **wanted)
-    return {
-        "returncode": result.returncode,
-        "stdout": result.stdout,
-        "stderr": result.stderr,
-        "timed_out": result.timed_out,
-    }
+    return {"returncode": result.returncode, "stdout": result.stdout, "stderr": result.stderr}
 
 
 if __name__ == "__main__":

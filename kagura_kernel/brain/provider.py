@@ -18,7 +18,7 @@ from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.settings import Settings
-from kagura_kernel.domain.tools import CallTool, ToolSpec
+from kagura_kernel.domain.tools import CallTool, ToolCall, ToolResult, ToolSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,27 @@ class Turn:
     def prompt(self) -> str:
         """What a model is sent as the person's message: the task, below what stands in the notebook."""
         return f"{self.notebook}\n\n## The task\n\n{self.task}" if self.notebook else self.task
+
+    @property
+    def over(self) -> Literal["", "budget", "turns"]:
+        """The limit by which it may not even begin; empty for none. Programs would take such a limit for a mistake."""
+        if self.budget_usd is not None and self.budget_usd <= 0:
+            return "budget"
+        return "turns" if self.max_turns is not None and self.max_turns <= 0 else ""
+
+    async def call_at_once(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """The results, in the order of the calls; where one raises, the others are cancelled and have ended.
+
+        Raises:
+            Exception: what the first of them raised.
+        """
+        tasks = [asyncio.ensure_future(self.call_tool(call)) for call in calls]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
 
 @dataclass(frozen=True, slots=True)

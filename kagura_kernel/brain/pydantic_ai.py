@@ -129,8 +129,8 @@ class PydanticAIBrain:
             BrainLost: nothing answers there, it fell silent, or it was cut in the middle of an answer.
             NotThisTime: a budget was set and the model's price is not known; nothing was asked.
         """
-        if (stopped := _spent_already(turn)) is not None:
-            yield stopped
+        if turn.over:
+            yield BrainDone(stopped=turn.over)
             return
         if not _installed():
             message = f"The {NAME} brain cannot think: its library is missing. Get it with {INSTALL}."
@@ -186,12 +186,3 @@ async def _key(endpoint: Endpoint) -> str:
 def _no_key(endpoint: Endpoint) -> str:
     place = "" if endpoint.key is None else endpoint.key.place
     return f"{endpoint.where} needs a key, and there is none in {place}"
-
-
-def _spent_already(turn: Turn) -> BrainDone | None:
-    """The end of a turn that may not even begin."""
-    if turn.budget_usd is not None and turn.budget_usd <= 0:
-        return BrainDone(stopped="budget")
-    if turn.max_turns is not None and turn.max_turns <= 0:
-        return BrainDone(stopped="turns")
-    return None

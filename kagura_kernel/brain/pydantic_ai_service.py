@@ -344,11 +344,11 @@ class Service:
 def _grown(event: ModelResponseStreamEvent) -> int:
     """Characters that an event adds to the answer."""
     match event:
-        case PartDeltaEvent(delta=TextPartDelta(content_delta=str(text))):
-            return len(text)
-        case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text))):
-            return len(text)
-        case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=str(text))):
+        case PartDeltaEvent(
+            delta=TextPartDelta(content_delta=str(text))
+            | ThinkingPartDelta(content_delta=str(text))
+            | ToolCallPartDelta(args_delta=str(text))
+        ):
             return len(text)
         case _:
             return 0

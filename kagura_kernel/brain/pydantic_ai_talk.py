@@ -46,7 +46,7 @@ async def make_calls(turn: Turn, calls: Sequence[ToolCall]) -> list[ToolResult]:
     together = {spec.name: spec.read_only or spec.side_by_side for spec in turn.tools}
     results: list[ToolResult] = []
     for group in _groups(calls, together):
-        results += await _at_once(turn, group)
+        results += await turn.call_at_once(group)
     return results
 
 
@@ -63,16 +63,6 @@ def _groups(calls: Sequence[ToolCall], together: Mapping[str, bool]) -> Iterator
         group = []
     if group:
         yield group
-
-
-async def _at_once(turn: Turn, calls: Sequence[ToolCall]) -> list[ToolResult]:
-    tasks = [asyncio.ensure_future(turn.call_tool(call)) for call in calls]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
 
 
 _FIRST_SERVER_ERROR = 500
@@ -182,7 +172,6 @@ class Talk:
         self._key = key
         self._window = window
         self._price = price
-        self._max_retries = max_retries
         self._silence = silence
         self._service = Service(endpoint, model, key, turn, max_retries=max_retries, silence=silence)
         self._exchanges: tuple[Exchange, ...] = ()

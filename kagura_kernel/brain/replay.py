@@ -95,7 +95,8 @@ class ReplayBrain:
             elif isinstance(entry, Heard):
                 yield BrainHeard(entry.text)
             elif isinstance(entry, Called):
-                await _call_all(turn, entry.calls)
+                # Ids are new in each run: two replays of one cassette are two different sets of calls.
+                await turn.call_at_once([replace(call, id=new_call_id()) for call in entry.calls])
         yield _done(cassette)
 
     def _pieces(self, text: str) -> Iterator[str]:
@@ -108,22 +109,6 @@ class ReplayBrain:
 def _done(cassette: Cassette) -> BrainDone:
     end = cassette.finished
     return BrainDone(text=end.text, reported_usd=0.0, model=end.model, turns=end.turns, stopped=end.stopped)
-
-
-async def _call_all(turn: Turn, calls: tuple[ToolCall, ...]) -> None:
-    """Make the calls, together if they are several; the first that raises ends the others."""
-    # Ids are new in each run: two replays of one cassette are two different sets of calls.
-    fresh = [ToolCall(new_call_id(), call.name, call.arguments) for call in calls]
-    if len(fresh) == 1:
-        await turn.call_tool(fresh[0])
-        return
-    tasks = [asyncio.ensure_future(turn.call_tool(call)) for call in fresh]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
 
 
 def open_cassette(path: Path) -> tuple[ReplayBrain, str]:

@@ -14,3 +14,13 @@ def one_level_in(level: Iterable[object]) -> list[object]:
         elif isinstance(one, list | tuple):
             inner.extend(one)
     return inner
+
+
+def is_deeper_than(value: object, depth: int) -> bool:
+    """Whether something in a value lies more than `depth` levels deep."""
+    level = [value]
+    for _ in range(depth + 1):
+        level = one_level_in(level)
+        if not level:
+            return False
+    return True

@@ -34,7 +34,7 @@ from kagura_kernel.domain.events import (
     ToolFinished,
 )
 from kagura_kernel.domain.images import Image, NoImageError
-from kagura_kernel.domain.nesting import one_level_in
+from kagura_kernel.domain.nesting import is_deeper_than
 from kagura_kernel.domain.tools import ShowImage, ToolCall, ToolResult, ToolSpec
 from kagura_kernel.membrane.egress.hosts import ASK
 from kagura_kernel.runs.context import RunContext
@@ -140,16 +140,6 @@ class RecordedTools:
         """A call's arguments as the journal holds them."""
         hidden = self._toolbox.private(call.name, call.arguments)
         return {name: PRIVATE if name in hidden else value for name, value in call.arguments.items()}
-
-
-def is_deeper_than(value: object, depth: int) -> bool:
-    """Whether lists and objects lie in each other more than `depth` levels deep."""
-    level = [value]
-    for _ in range(depth + 1):
-        level = one_level_in(level)
-        if not level:
-            return False
-    return True
 
 
 def streamer(recorder: Recorder, call_id: str) -> OutputListener:

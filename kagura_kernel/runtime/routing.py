@@ -289,7 +289,7 @@ def is_preapproved(judgement: Judgement, command: str, preapproved: Collection[s
 
     An entry is the name of a program, or one whole line. Either way the command has to be safe and to stay below
     the working directory: `cat` in the settings is no leave to read anybody's keys. Links are not seen here; see
-    `operands`.
+    `leads_out`.
     """
     named = judgement.base in preapproved or command.strip() in preapproved
     return named and judgement.safe and not any(_leaves_directory(word) for word in judgement.words[1:])

@@ -22,11 +22,12 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import ResultShown, ToolCalled, ToolFinished
 from kagura_kernel.domain.images import Image
+from kagura_kernel.domain.nesting import is_deeper_than
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.runs.approvals import _PATIENCE, RecordedApprover
-from kagura_kernel.runs.conversation import MAX_DEPTH, RecordedTools, is_deeper_than
+from kagura_kernel.runs.conversation import MAX_DEPTH, RecordedTools
 from kagura_kernel.runs.exchange import Shown
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.run_end import ending_of
