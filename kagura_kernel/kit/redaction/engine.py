@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cache
@@ -34,6 +33,7 @@ from kagura_kernel.kit.redaction.rules.tokens import (
 )
 from kagura_kernel.kit.redaction.spans import (
     Span,
+    in_each,
     leaves_something,
     merged,
     places,
@@ -42,7 +42,7 @@ from kagura_kernel.kit.redaction.spans import (
     windows,
 )
 from kagura_kernel.kit.redaction.values import is_word, password, placeholder, published
-from kagura_kernel.kit.redaction.visible import BETWEEN, View, as_shown, without_prefixes
+from kagura_kernel.kit.redaction.visible import View, as_shown, without_prefixes
 
 _LEAST = 8
 """Bytes of a text in base64 that could hold a secret."""
@@ -123,7 +123,7 @@ def _within_strings(texts: Sequence[View], scan: Scan) -> Iterator[Span]:
     views = [as_shown(text.data) for text in texts]
     shown = [text.data if view is None else view.data for text, view in zip(texts, views, strict=True)]
     found: dict[int, list[Span]] = {}
-    for number, span in _in_each(shown, lambda joined: _whole(joined, scan)):
+    for number, span in in_each(shown, lambda joined: _whole(joined, scan)):
         found.setdefault(number, []).append(span)
     for number, spans in found.items():
         view = views[number]
@@ -187,29 +187,15 @@ def _together(data: bytes, parts: Sequence[tuple[int, int]], look: Callable[[byt
     for start, end in parts:
         starts.setdefault(data[start:end], []).append(start)
     shifts = list(starts.values())
-    for number, span in _in_each(list(starts), look):
+    for number, span in in_each(list(starts), look):
         for shift in shifts[number]:
             yield Span(span.start + shift, span.end + shift, span.kind, span.quotes)
-
-
-def _in_each(texts: Sequence[bytes], look: Callable[[bytes], Iterator[Span]]) -> Iterator[tuple[int, Span]]:
-    """What is in each of these texts, with its number; many short ones cost far more than all of them as one."""
-    if not texts:
-        return
-    begins = [0]
-    for text in texts:
-        begins.append(begins[-1] + len(text) + len(BETWEEN))
-    for span in look(BETWEEN.join(texts)):
-        number = bisect_right(begins, span.start) - 1
-        begin = begins[number]
-        if span.end - begin <= len(texts[number]):
-            yield number, Span(span.start - begin, span.end - begin, span.kind, span.quotes)
 
 
 def _said(data: bytes, scan: Scan) -> Iterator[Span]:
     text = Text.of(data)
     yield from _believed(text)
-    yield from find_joined(text, lambda joined: list(_plain(joined, scan)))
+    yield from find_joined(text, lambda joined: _plain(joined, scan))
 
 
 def _plain(data: bytes, scan: Scan) -> Iterator[Span]:
@@ -242,7 +228,7 @@ def _encoded(data: bytes, scan: Scan) -> Iterator[Span]:
             continue
         places.append(place)
         texts.append(text)
-    for number in dict.fromkeys(number for number, _ in _in_each(texts, lambda joined: _plain(joined, scan))):
+    for number in dict.fromkeys(number for number, _ in in_each(texts, lambda joined: _plain(joined, scan))):
         yield places[number]
 
 

@@ -108,30 +108,7 @@ def _constant(value: bytes) -> bool:
     return sum(part.isalpha() and len(part) > 1 for part in parts) * 2 >= len(parts)
 
 
-_OPERATORS = frozenset(
-    [
-        b"*",
-        b"+",
-        b"-",
-        b"/",
-        b"=",
-        b"==",
-        b"===",
-        b"!=",
-        b"<",
-        b">",
-        b"<=",
-        b">=",
-        b"&&",
-        b"||",
-        b"|",
-        b"?",
-        b":",
-        b"??",
-        b"=>",
-        b"->",
-    ]
-)
+_OPERATORS = frozenset(b"* + - / = == === != < > <= >= && || | ? : ?? => ->".split())
 _VARIABLE = late_pattern(rb"(?:\A|\s)[\"']?\$[A-Za-z_]\w{2,}")
 _ODD = late_pattern(rb"[A-Za-z][\d!@$%^&*~|+]|\d[A-Za-z!@$%^&*~|+]|[!@$%^&*~|+][A-Za-z\d]")
 """What no word of a sentence has."""

@@ -74,9 +74,9 @@ def encoding_of(data: bytes) -> str | None:
             return name if _reads(data, name) else None
     if in_seven_bits(data):
         return "iso2022_jp"
-    if _reads(data, "utf-8"):
-        return None if b"\x00" in data and (wide := _wide(data)) is None else (_wide(data) or "utf-8")
     wide = _wide(data)
+    if _reads(data, "utf-8"):
+        return wide or (None if b"\x00" in data else "utf-8")
     if wide is not None or any(byte in _CONTROLS for byte in set(data[:_SAMPLE])):
         return wide
     western = (name for name in ("cp1252", "latin-1") if _reads(data, name))

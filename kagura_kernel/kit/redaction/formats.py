@@ -12,7 +12,7 @@ from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.kit.redaction.patterns import Lazy
 from kagura_kernel.kit.redaction.spans import Span, put_markers
 from kagura_kernel.kit.redaction.values import is_word
-from kagura_kernel.kit.redaction.visible import Place, View, plainly_harmless
+from kagura_kernel.kit.redaction.visible import Gathered, View, plainly_harmless
 
 _STRING = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
 _PART = re.compile(rb"\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL)
@@ -88,18 +88,13 @@ def inner_texts(data: bytes, document: Region) -> Iterator[View]:
 def _decoded(data: bytes, group: Sequence[tuple[int, int]]) -> Iterator[View]:
     if not group or not any(b"\\" in data[start:end] for start, end in group):
         return
-    out: list[bytes] = []
-    places: list[Place] = []
-    length = 0
+    meant = Gathered()
     for start, end in group:
         for part in _PART.finditer(data, start, end):
-            meant = _means(part.group())
-            places.append((length, *part.span()))
-            out.append(meant)
-            length += len(meant)
-    text = b"".join(out)
-    if len(text) >= _LEAST and not plainly_harmless(text):
-        yield View(text, places)
+            meant.put(_means(part.group()), *part.span())
+    view = meant.view()
+    if len(view.data) >= _LEAST and not plainly_harmless(view.data):
+        yield view
 
 
 def _means(part: bytes) -> bytes:

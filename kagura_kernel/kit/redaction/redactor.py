@@ -21,10 +21,10 @@ from kagura_kernel.kit.redaction.files import redacted_file, without_foreign_sec
 from kagura_kernel.kit.redaction.formats import PIECE
 from kagura_kernel.kit.redaction.known_rules import FOLDER
 from kagura_kernel.kit.redaction.names import Says, kind_of, says, secret
-from kagura_kernel.kit.redaction.patterns import Lazy, in_lines
+from kagura_kernel.kit.redaction.patterns import BETWEEN, Lazy, in_lines
 from kagura_kernel.kit.redaction.rules.keys import is_seed_word
 from kagura_kernel.kit.redaction.spans import Finding, Put, Redacted, RedactedFile, moved, put_markers, says_something
-from kagura_kernel.kit.redaction.visible import BETWEEN, as_shown, plainly_harmless
+from kagura_kernel.kit.redaction.visible import as_shown, plainly_harmless
 
 _CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 _WORD = late_pattern(
@@ -318,7 +318,8 @@ def redacted_fields(value: Any, redact: Callable[[str], str], depth: int = 0) ->
     if isinstance(value, Enum):
         return value
     if isinstance(value, str):
-        return _same(value, redact(value))
+        clean = redact(value)
+        return value if clean == value else clean
     if isinstance(value, Mapping):
         return _mapping(value, redact, depth)
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
@@ -349,10 +350,6 @@ def _behind(key: str, item: str) -> str:
     if what is Says.NOTHING or MARKER.search(item) or "\n" in item or not secret(what, name, text):
         return item
     return marker(kind_of(what, name))
-
-
-def _same(before: str, after: str) -> str:
-    return before if after == before else after
 
 
 _PASSES = 3

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kagura_kernel.domain.kit import MARKER, marker
 from kagura_kernel.domain.late_dataclass import dataclass, field
-from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.patterns import BETWEEN, Lazy
 
 _MARKER = re.compile(MARKER.pattern.encode())
 _REST_OF_LINES = re.compile(rb"(?:\r?\n[ \t]*)+")
@@ -219,6 +220,20 @@ def windows(data: bytes, around: Sequence[tuple[int, int]]) -> Iterator[tuple[in
         end = max(end, _after(data, last, _NEAR_AFTER))
     if end >= 0:
         yield start, end
+
+
+def in_each(texts: Sequence[bytes], look: Callable[[bytes], Iterable[Span]]) -> Iterator[tuple[int, Span]]:
+    """What is in each of these texts, with its number; many short ones cost far more than all of them as one."""
+    if not texts:
+        return
+    begins = [0]
+    for text in texts:
+        begins.append(begins[-1] + len(text) + len(BETWEEN))
+    for span in look(BETWEEN.join(texts)):
+        number = bisect_right(begins, span.start) - 1
+        begin = begins[number]
+        if span.end - begin <= len(texts[number]):
+            yield number, Span(span.start - begin, span.end - begin, span.kind, span.quotes)
 
 
 def line_start(data: bytes, at: int, reach: int) -> int:

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.late_pattern import late_pattern
-from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.patterns import BETWEEN, Lazy
 from kagura_kernel.kit.redaction.spans import Span, said_places, says_something
 
 _SUSPICIOUS = Lazy(
@@ -37,9 +37,6 @@ def harmless(data: bytes) -> bool:
 Place = tuple[int, int, int]
 """Where a piece begins in what is seen, where it begins in the text, and where it ends there."""
 
-BETWEEN = b"\n\x00\n"
-"""What no secret goes across."""
-
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -64,6 +61,26 @@ class View:
                 if last > first and span.start < upto:
                     yield Span(first, last, span.kind)
                 number += 1
+
+
+class Gathered:
+    """What is seen of a text so far."""
+
+    def __init__(self) -> None:
+        self._out: list[bytes] = []
+        self._places: list[Place] = []
+        self._length = 0
+
+    def put(self, seen: bytes, start: int, end: int) -> None:
+        """What is seen for a place of the text."""
+        if seen:
+            self._places.append((self._length, start, end))
+            self._out.append(seen)
+            self._length += len(seen)
+
+    def view(self) -> View:
+        """All of it."""
+        return View(b"".join(self._out), self._places)
 
 
 _INVISIBLE = r"\x{ad}\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{2064}\x{2066}-\x{2069}\x{feff}"
@@ -99,11 +116,12 @@ def as_shown(data: bytes) -> View | None:
     """
     if not may_hide(data):
         return None
-    gathered = _Gathered(data)
+    gathered = Gathered()
     apart: list[tuple[int, int]] = []
+    at = 0
     for found in _unseen(data):
         start, end = found.span()
-        gathered.upto(start)
+        gathered.put(data[at:start], at, start)
         match found.lastgroup:
             case "said":
                 apart.append(found.span("said"))
@@ -113,14 +131,14 @@ def as_shown(data: bytes) -> View | None:
                 gathered.put(b" ", start, start)
             case "line":
                 gathered.put(b"\n", start, start)
-        gathered.at = end
-    if not gathered.at:
+        at = end
+    if not at:
         return None
-    gathered.upto(len(data))
+    gathered.put(data[at:], at, len(data))
     for start, end in apart:
         gathered.put(BETWEEN, start, start)
         gathered.put(data[start:end], start, end)
-    return View(b"".join(gathered.out), gathered.places)
+    return gathered.view()
 
 
 def _unseen(data: bytes) -> Iterator[re.Match[bytes]]:
@@ -143,28 +161,6 @@ def _pieces(data: bytes) -> Iterator[tuple[int, int]]:
 
 def _foreign(piece: bytes) -> bool:
     return not piece.isascii() and _FOREIGN.search(piece) is not None
-
-
-class _Gathered:
-    """What is seen of a text so far."""
-
-    def __init__(self, data: bytes) -> None:
-        self.out: list[bytes] = []
-        self.places: list[Place] = []
-        self.at = 0
-        self._data = data
-        self._length = 0
-
-    def upto(self, end: int) -> None:
-        """What stands before a place, as it is."""
-        self.put(self._data[self.at : end], self.at, end)
-
-    def put(self, seen: bytes, start: int, end: int) -> None:
-        """What is seen for a place of the text."""
-        if seen:
-            self.places.append((self._length, start, end))
-            self.out.append(seen)
-            self._length += len(seen)
 
 
 def plainly_harmless(data: bytes) -> bool:
@@ -307,10 +303,8 @@ class _Blocks:
         self._data = data
         self._found = found
         self._said = said
-        self._out: list[bytes] = []
-        self._places: list[Place] = []
+        self._lines = Gathered()
         self._prefixes: list[tuple[int, int, bool]] = []
-        self._length = 0
 
     def add(self, line: int, end: int, kinds: tuple[str, ...], done: int) -> int:
         """Add lines around `line`, up to `end` or as far as a key goes; returns where they end.
@@ -343,18 +337,12 @@ class _Blocks:
         if told:
             return
         for _, start, end in lines:
-            self._put(self._data[start:end], start, end)
-        self._put(BETWEEN, end, end)
+            self._lines.put(self._data[start:end], start, end)
+        self._lines.put(BETWEEN, end, end)
 
     def _told(self, start: int, end: int) -> bool:
         """Whether a secret was found in a line, or was replaced in it."""
         return _any_within(self._found, start, end) or self._data.find(_MARKED, start, end) >= 0
-
-    def _put(self, seen: bytes, start: int, end: int) -> None:
-        if seen:
-            self._places.append((self._length, start, end))
-            self._out.append(seen)
-            self._length += len(seen)
 
     def _shared(self, line: int, kinds: tuple[str, ...]) -> tuple[str, ...]:
         """Those of a line's kinds that the next line has too: what else it begins with is its own."""
@@ -389,7 +377,7 @@ class _Blocks:
 
     def gathered(self) -> Unprefixed | None:
         """All of it; None when there is nothing."""
-        return Unprefixed(View(b"".join(self._out), self._places), self._prefixes) if self._prefixes else None
+        return Unprefixed(self._lines.view(), self._prefixes) if self._prefixes else None
 
 
 def _any_within(places: Sequence[int], start: int, end: int) -> bool:

@@ -467,8 +467,7 @@ class Shelf:
         return held
 
     def _lead_to(self, digest: str) -> None:
-        before = self.newest()
-        if before != digest:
+        if self.newest() != digest:
             replace_link(self.link, f"{VERSIONS}/{digest}")
 
     def _set_aside(self, digest: str) -> None:

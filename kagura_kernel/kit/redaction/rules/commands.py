@@ -40,7 +40,7 @@ _PROGRAMS = (
     rf"\brclone\s+config\s+(?:create|update|password)\s{_ARGS}(?:pass|password)[\s=]+",
     r"\brclone\s+obscure\s+",
     rf"\bschtasks(?:\.exe)?\s{_ARGS}/rp\s+",
-    r"\b(?:wandb|comet|neptune|railway|netlify|surge|vercel|railway)\s+login\s+(?:--?\S+[\s=]+)*",
+    r"\b(?:wandb|comet|neptune|railway|netlify|surge|vercel)\s+login\s+(?:--?\S+[\s=]+)*",
     rf"\brsync\s{_ARGS}--password-file=<\(\s*(?:echo|printf)\s+(?:-n\s+)?(?:'%s'\s+)?",
     rf"\b(?:keytool|jarsigner|apksigner)\s{_ARGS}-{{1,2}}(?:storepass|keypass|srcstorepass|deststorepass|ks-pass|key-pass|pass)[\s=]+(?:pass:)?",
     r"\bnet\s+use\s+(?:\w:\s+)?\\\\\S+\s+(?:/user:\S+\s+)?",

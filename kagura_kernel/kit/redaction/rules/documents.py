@@ -314,21 +314,7 @@ _ENTRY = Lazy(
 )
 _FLOW = Lazy(r"\"(data|stringData)\"\s*:\s*\{([^{}]*)\}", ignore_case=False)
 _FLOW_ENTRY = Lazy(r"\"([\w.\-]+)\"\s*:\s*\"([^\"\n]+)\"")
-_OPEN_NAMES = (
-    b"crt",
-    b"cert",
-    b"namespace",
-    b"username",
-    b"user",
-    b"host",
-    b"port",
-    b"database",
-    b"url",
-    b"name",
-    b"region",
-    b"ca.crt",
-    b"tls.crt",
-)
+_OPEN_NAMES = tuple(b"crt cert namespace username user host port database url name region".split())
 
 
 def find_in_manifests(data: bytes) -> Iterator[Span]:

@@ -49,20 +49,7 @@ _BACK = 64 * 1024
 """Bytes before a place that may say what stands there."""
 _WIDEST = 300
 """Bytes of a line, with what stands between it and the next."""
-_OPENLY = (
-    b"iVBOR",
-    b"/9j/",
-    b"R0lGOD",
-    b"JVBER",
-    b"UEsDB",
-    b"AAAAB3",
-    b"PHN2Z",
-    b"PD94b",
-    b"Qk0",
-    b"SUkq",
-    b"T2dnUw",
-    b"UklGR",
-)
+_OPENLY = tuple(b"iVBOR /9j/ R0lGOD JVBER UEsDB AAAAB3 PHN2Z PD94b Qk0 SUkq T2dnUw UklGR".split())
 
 
 def find_keys(data: bytes) -> Iterator[Span]:
@@ -178,8 +165,7 @@ def _body_before(data: bytes, end: int, taken: Collection[int]) -> list[Span]:
         at = start
     if sum(piece.end - piece.start for piece in pieces) < 40:
         return []
-    pieces.reverse()
-    return [Span(one.start, one.end, KIND) for one in pieces]
+    return pieces[::-1]
 
 
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
@@ -229,18 +215,10 @@ def _framed(data: bytes, frames: Sequence[tuple[int, bool]], at: int) -> bool:
 def _known_elsewhere(data: bytes, at: int) -> bool:
     """Whether these lines go on with others that say what they are: a picture, a certificate, a message."""
     before = data[max(0, at - 400) : at].lower()
-    return any(
-        word in before
-        for word in (
-            b"base64,",
-            b"content-transfer-encoding",
-            b"certificate",
-            b"image/",
-            b"public",
-            b"signature",
-            b"digestvalue",
-        )
-    )
+    return any(word in before for word in _SAID_ELSEWHERE)
+
+
+_SAID_ELSEWHERE = b"base64, content-transfer-encoding certificate image/ public signature digestvalue".split()
 
 
 _LENGTHS = (24, 21, 18, 15, 12)

@@ -8,7 +8,7 @@ from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.kit.redaction.chance import SAID, drawn, once, written
 from kagura_kernel.kit.redaction.false_positives import named
 from kagura_kernel.kit.redaction.names import SECRET_KEYS, TESTED, Says, documented, says
-from kagura_kernel.kit.redaction.patterns import Match, Nearby, ungrouped
+from kagura_kernel.kit.redaction.patterns import BETWEEN, Match, Nearby, ungrouped
 from kagura_kernel.kit.redaction.rules.assignments import tested
 from kagura_kernel.kit.redaction.spans import Span, foreign_lines
 from kagura_kernel.kit.redaction.values import (
@@ -21,7 +21,7 @@ from kagura_kernel.kit.redaction.values import (
     token,
     validation,
 )
-from kagura_kernel.kit.redaction.visible import BETWEEN, Place, View
+from kagura_kernel.kit.redaction.visible import Gathered, View
 
 _KIND = "password"
 _NOUN = Nearby(
@@ -152,15 +152,12 @@ def find_adjacent(data: bytes) -> Iterator[Span]:
 
 def _talk(data: bytes) -> View:
     """The lines in which somebody may tell a password."""
-    lines: list[bytes] = []
-    places: list[Place] = []
-    length = 0
+    lines = Gathered()
     for found in _TALK.finditer(data):
         start, end = found.start(), found.end()
-        places += [(length, start, end), (length + end - start, end, end)]
-        lines += [data[start:end], BETWEEN]
-        length += end - start + len(BETWEEN)
-    return View(b"".join(lines), places)
+        lines.put(data[start:end], start, end)
+        lines.put(BETWEEN, end, end)
+    return lines.view()
 
 
 def _within_lines(data: bytes) -> Iterator[Span]:
@@ -242,13 +239,15 @@ def _stands(word: bytes, before: bytes, number: int, *, near: bool, last: bool, 
 
 def _bare(value: bytes) -> bytes:
     """Without what ends a sentence or a bracket, and without what follows in another script."""
-    for number, byte in enumerate(value):
-        if byte > 127:
-            value = value[:number]
-            break
+    value = _of_ascii(value)
     kept = value.rstrip(_PUNCTUATION)
     # A sign at the end belongs to the password when there is a number before it.
     return value if value[len(kept) :] in {b"!", b"?", b"*"} and kept[-1:].isdigit() else kept
+
+
+def _of_ascii(value: bytes) -> bytes:
+    """What stands before the first letter of another script."""
+    return value[: next((number for number, byte in enumerate(value) if byte > 127), len(value))]
 
 
 def _numbered(value: bytes) -> bool:
@@ -482,13 +481,9 @@ _CUT = late_pattern(
 
 def _trimmed(value: bytes) -> bytes:
     """Without what ends a sentence or a bracket; non-ASCII letters end a value in a sentence of ASCII."""
-    for number, byte in enumerate(value):
-        if byte > 127:
-            value = value[:number]
-            break
+    value = _of_ascii(value)
     value = _CUT.split(value, 1)[0] if value[:1] not in b";,)" else value
-    while value and value[-1:] in {b".", b",", b";", b":", b")", b"]", b"}", b"?", b"*", b"_", b"|", b"\\"}:
-        value = value[:-1]
+    value = value.rstrip(b".,;:)]}?*_|\\")
     if value.endswith(b"!") and not any(byte in b"@#$%^&*-_+" for byte in value[:-1]) and value[:-1].isalpha():
         value = value[:-1]
     return value.lstrip(b"(*")
@@ -531,9 +526,7 @@ def _said_unsaid(value: bytes) -> bool:
             and not value.endswith((b"()", b"?", b"..."))
             and not value.startswith(b"@")
         )
-    if _COMMON.fullmatch(value):
-        return False
-    return len(value) >= 6
+    return len(value) >= 6 and not _COMMON.fullmatch(value)
 
 
 _COMMON = Nearby(

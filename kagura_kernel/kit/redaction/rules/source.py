@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 
 from kagura_kernel.domain.late_dataclass import dataclass
@@ -12,7 +12,7 @@ from kagura_kernel.kit.redaction.chance import drawn
 from kagura_kernel.kit.redaction.false_positives import CLOSED, within_text
 from kagura_kernel.kit.redaction.names import Says, kind_of, says, secret
 from kagura_kernel.kit.redaction.patterns import Match, Nearby
-from kagura_kernel.kit.redaction.spans import Span, line_start
+from kagura_kernel.kit.redaction.spans import Span, in_each, line_start
 from kagura_kernel.kit.redaction.values import password, token
 
 KIND = "password"
@@ -263,11 +263,7 @@ class _Joined:
     pieces: Sequence[tuple[int, int]]  # where each one is in the source
 
 
-_BETWEEN = b"\n\x00\n"
-"""What no secret goes across."""
-
-
-def find_joined(data: bytes, look: Callable[[bytes], Sequence[Span]]) -> Iterator[Span]:
+def find_joined(data: bytes, look: Callable[[bytes], Iterable[Span]]) -> Iterator[Span]:
     """Secrets over several literals.
 
     Args:
@@ -275,19 +271,10 @@ def find_joined(data: bytes, look: Callable[[bytes], Sequence[Span]]) -> Iterato
         look: Finds the secrets of a text in one piece; it is asked once for all that was joined.
     """
     joined = list(_joined(data))
-    if not joined:
-        return
     texts = list(dict.fromkeys(one.text for one in joined))
-    begins = [0]
-    for text in texts:
-        begins.append(begins[-1] + len(text) + len(_BETWEEN))
     found: dict[bytes, list[Span]] = {}
-    for span in look(_BETWEEN.join(texts)):
-        number = bisect_right(begins, span.start) - 1
-        begin = begins[number]
-        if span.end <= begin + len(texts[number]):
-            own = found.setdefault(texts[number], [])
-            own.append(Span(span.start - begin, span.end - begin, span.kind))
+    for number, span in in_each(texts, look):
+        found.setdefault(texts[number], []).append(span)
     for one in joined:
         if (spans := found.get(one.text, ())) and not within_text(data, one.pieces[0][0]):
             begins = list(accumulate((last - first for first, last in one.pieces), initial=one.shift))

@@ -186,27 +186,11 @@ def _loose(value: bytes) -> bool:
 
 
 def _names_a_hash(value: bytes) -> bool:
-    return not value.startswith(
-        (
-            b"key",
-            b"secret",
-            b"sk",
-            b"rk",
-            b"api",
-            b"live",
-            b"prod",
-            b"token",
-            b"tok",
-            b"dp.",
-            b"re_",
-            b"pul-",
-            b"sgp",
-            b"ops",
-            b"xkeysib",
-            b"xsmtpsib",
-            b"shippo",
-        )
-    )
+    return not value.startswith(_OF_KEYS)
+
+
+_OF_KEYS = tuple(b"key secret sk rk api live prod token tok dp. re_ pul- sgp ops xkeysib xsmtpsib shippo".split())
+"""How keys of hexadecimal digits begin."""
 
 
 def _jwt(value: bytes) -> bool:
@@ -394,21 +378,11 @@ def _crumbs(crumbs: Iterable[Match]) -> Iterator[Span]:
 def _opens(name: bytes, value: bytes) -> bool:
     if name in {b"password", b"passwd", b"pwd"}:
         return password(value)
-    if name in {
-        b"code",
-        b"st",
-        b"key",
-        b"session",
-        b"invite",
-        b"license",
-        b"auth",
-        b"ticket",
-        b"sig",
-        b"signature",
-        b"hmac",
-    }:
-        return token(value.replace(b"%", b""), 16)
-    return token(value.replace(b"%", b""), 10)
+    return token(value.replace(b"%", b""), 16 if name in _OFTEN_OPEN else 10)
+
+
+_OFTEN_OPEN = frozenset(b"code st key session invite license auth ticket sig signature hmac".split())
+"""Names in addresses that are those of other things too."""
 
 
 _WITH_PASSWORD = Nearby(r"[a-z][a-z0-9+.\-]*://([^\s/:@\"'`<>?#\[\]]*):([^\s\"'`<>]+)@[\w.\-\[{$%(]")
