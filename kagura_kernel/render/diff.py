@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_LINE = 2000
+_LINE = 2000  # characters of a line, and below: lines and characters of a difference
+_LINES = 400
+_CHARACTERS = 60_000
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -25,13 +27,13 @@ def lines_of_hunk(part: str) -> str:
     return f"lines {first}–{first + many - 1}" if many > 1 else f"line {first}"
 
 
-def diff_rows(diff: str, *, lines: int = 400) -> list[tuple[str, str, str, str]]:
+def diff_rows(diff: str) -> list[tuple[str, str, str, str]]:
     """For each line its kind as a class, its number before and after, and itself, sign and all.
 
     File headers are dropped, and a long difference is cut with a remark.
     """
     diff = diff.removesuffix("\n")
-    part = _beginning(diff, lines)
+    part = _beginning(diff)
     rows = []
     old = new = 0
     inside = False
@@ -58,14 +60,14 @@ def diff_rows(diff: str, *, lines: int = 400) -> list[tuple[str, str, str, str]]
     return rows
 
 
-def _beginning(diff: str, lines: int, characters: int = 60_000) -> list[str]:
+def _beginning(diff: str) -> list[str]:
     """The first whole lines that fit; every cut inside of a line says how much it hides."""
     kept: list[str] = []
     size = 0
-    for line in diff.split("\n", lines)[:lines]:
+    for line in diff.split("\n", _LINES)[:_LINES]:
         shown = line if len(line) <= _LINE else f"{line[:_LINE]} ⟨… {len(line) - _LINE:,} characters left out⟩"
         size += len(shown)
-        if kept and size > characters:
+        if kept and size > _CHARACTERS:
             break
         kept.append(shown)
     return kept

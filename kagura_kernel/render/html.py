@@ -332,8 +332,6 @@ def without_formulas(html: str) -> str:
 @cache
 def style() -> str:
     """The style sheet of all cards, without comments and line ends."""
-    import re
-
     text = re.sub(r"/\*.*?\*/", "", _STYLE_FILE.read_text(encoding="utf-8"), flags=re.DOTALL)
     return re.sub(r"\s*([{}:;,>])\s*", r"\1", " ".join(text.split())).strip()
 

@@ -387,7 +387,7 @@ def minimal_environment(environment: Mapping[str, str], project: Path) -> dict[s
     Nothing else of `environment` is handed on, keys least of all. Entries of PATH that are relative or lead into the
     project are left out: `ls` must not mean a file that a box has put there.
     """
-    user = pwd.getpwuid(os.getuid()) if _has_account() else None
+    user = _account()
     path = ":".join(entries_outside(environment.get("PATH", "").split(":"), [str(project)], os.path.realpath))
     name = environment.get("USER") or (user.pw_name if user else "")
     return {
@@ -413,10 +413,8 @@ def _with_known_shell(argv: tuple[str, ...], environment: Mapping[str, str]) -> 
     return (shell or "bash", *argv[1:])
 
 
-def _has_account() -> bool:
+def _account() -> pwd.struct_passwd | None:
     # In some containers the uid has no line in the password file.
-    try:
-        pwd.getpwuid(os.getuid())
-    except KeyError:
-        return False
-    return True
+    with contextlib.suppress(KeyError):
+        return pwd.getpwuid(os.getuid())
+    return None

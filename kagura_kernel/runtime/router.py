@@ -329,7 +329,7 @@ class Runtime:
         )
         return require_allowed(decision, subject)
 
-    async def run_own(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
+    async def run_own(self, command: Command) -> CommandResult:
         """Run a program of this package, never a brain's words, where `files` are.
 
         Raises:
@@ -337,9 +337,9 @@ class Runtime:
         """
         self._refuse_when_closed()
         if self.box is not None:
-            return await self.box.run(command, on_output)
+            return await self.box.run(command)
         if self._full_control:
-            return await self.host.run(command, on_output)
+            return await self.host.run(command)
         raise SandboxUnavailable(_NO_BOX)
 
     async def close(self) -> None:

@@ -14,7 +14,6 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import (
     MetricExporter,
     MetricExportResult,
-    MetricReader,
     MetricsData,
     PeriodicExportingMetricReader,
 )
@@ -33,17 +32,9 @@ class Sending:
     Args:
         version: Of this package.
         ids: Makes the ids of spans.
-        span_exporter: Where spans go; None as the standard variables say.
-        metric_reader: What collects figures; None likewise.
     """
 
-    def __init__(
-        self,
-        version: str,
-        ids: IdGenerator,
-        span_exporter: SpanExporter | None = None,
-        metric_reader: MetricReader | None = None,
-    ) -> None:
+    def __init__(self, version: str, ids: IdGenerator) -> None:
         self.sent = 0  # Batches that arrived
         self.failed = 0  # Batches that did not
         self._lock = threading.Lock()
@@ -51,11 +42,15 @@ class Sending:
         resource = _resource(version)
         # Not at the end of the process by themselves: whoever made them closes them, and waits no longer than wanted.
         self.traces = TracerProvider(resource=resource, id_generator=ids, shutdown_on_exit=False)  # Makes spans
-        exporter = span_exporter or (_CountedSpans(self._count) if _wanted("OTEL_TRACES_EXPORTER") else None)
-        if exporter is not None:
-            self._exporters.append(exporter)
-            self.traces.add_span_processor(BatchSpanProcessor(exporter))
-        readers = [metric_reader] if metric_reader is not None else self._own_reader()
+        readers = []
+        if _wanted("OTEL_TRACES_EXPORTER"):
+            spans = _CountedSpans(self._count)
+            self._exporters.append(spans)
+            self.traces.add_span_processor(BatchSpanProcessor(spans))
+        if _wanted("OTEL_METRICS_EXPORTER"):
+            figures = _CountedFigures(self._count)
+            self._exporters.append(figures)
+            readers.append(PeriodicExportingMetricReader(figures))
         self.figures = MeterProvider(readers, resource=resource, shutdown_on_exit=False)  # Makes instruments
 
     def close(self, seconds: float) -> None:
@@ -73,13 +68,6 @@ class Sending:
             # What waits between two tries of a collector that is down wakes up, and gives up.
             for exporter in self._exporters:
                 exporter.shutdown()
-
-    def _own_reader(self) -> Sequence[MetricReader]:
-        if not _wanted("OTEL_METRICS_EXPORTER"):
-            return ()
-        exporter = _CountedFigures(self._count)
-        self._exporters.append(exporter)
-        return (PeriodicExportingMetricReader(exporter),)
 
     def _count(self, arrived: bool) -> None:
         with self._lock:

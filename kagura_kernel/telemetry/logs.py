@@ -76,8 +76,8 @@ class StructuredLog:
         """Write what waits, and leave everything as it was before; may be called twice."""
         for name in (OWN, *LIBRARIES):
             logging.getLogger(name).removeHandler(self._handler)
-        self._own.level, self._own.propagate = self._before
-        logging.getLogger(OWN).setLevel(self._before[0])
+        level, self._own.propagate = self._before
+        self._own.setLevel(level)
         if self._writer is not None:
             self._writer.end()
 

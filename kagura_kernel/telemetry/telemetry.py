@@ -19,9 +19,6 @@ from kagura_kernel.domain.events import Event
 from kagura_kernel.domain.late_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.metrics.export import MetricReader
-    from opentelemetry.sdk.trace.export import SpanExporter
-
     from kagura_kernel.telemetry.exporters import Sending
 
 log = logging.getLogger(__name__)
@@ -76,21 +73,11 @@ class Telemetry:
     Args:
         version: Of this package.
         content: Takes secrets out of a text that is told; None tells no text at all.
-        span_exporter: Where spans go; None is OTLP over HTTP, as the standard variables say.
-        metric_reader: What collects figures; None likewise.
     """
 
-    def __init__(
-        self,
-        version: str,
-        *,
-        content: Callable[[str], str] | None = None,
-        span_exporter: SpanExporter | None = None,
-        metric_reader: MetricReader | None = None,
-    ) -> None:
+    def __init__(self, version: str, *, content: Callable[[str], str] | None = None) -> None:
         self._version = version
         self._content = content
-        self._given = (span_exporter, metric_reader)
         self._queue: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -168,7 +155,7 @@ class Telemetry:
         from kagura_kernel.telemetry.spans import RunIds, Spans
 
         ids = RunIds()
-        self._sending = sending = Sending(self._version, ids, *self._given)
+        self._sending = sending = Sending(self._version, ids)
         figures = Figures(sending.figures.get_meter("kagura-kernel", self._version))
         tracer = sending.traces.get_tracer("kagura-kernel", self._version)
         spans = Spans(tracer, ids, self._content, figures.timed)

@@ -40,6 +40,7 @@ from kagura_kernel.kit.definitions.toolsets import (
     McpToolset,
     Toolset,
     agent_name,
+    as_tuple,
     given_texts,
     lsp_conflicts,
     mcp_conflicts,
@@ -179,10 +180,6 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
-def _as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _net_word(word: str) -> str:
     """A word after `--net`; a host as it is really asked for, so that none looks like another one."""
     try:
@@ -215,11 +212,11 @@ class AskedGrants(_Part):
     """What an agent asks for beyond its box."""
 
     # Hosts and sets of hosts, as after `--net`
-    net: Annotated[tuple[Annotated[str, AfterValidator(_net_word)], ...], BeforeValidator(_as_tuple)] = Field(
+    net: Annotated[tuple[Annotated[str, AfterValidator(_net_word)], ...], BeforeValidator(as_tuple)] = Field(
         default=(), max_length=MAX_WORDS
     )
     # Each `PROVIDER:SCOPE`, as after `--grant`
-    credentials: Annotated[tuple[Annotated[str, AfterValidator(_credential)], ...], BeforeValidator(_as_tuple)] = Field(
+    credentials: Annotated[tuple[Annotated[str, AfterValidator(_credential)], ...], BeforeValidator(as_tuple)] = Field(
         default=(), max_length=MAX_WORDS
     )
 
@@ -272,7 +269,7 @@ class AgentDefinition(_Part):
     system_prompt: str = ""  # What the brain is told about its work, after what kagura itself tells it
     # Names of files that are looked for on the walk up from the working directory, then in the home directory, and are
     # read to the brain
-    add_prompt_files: Annotated[tuple[Annotated[str, AfterValidator(_inner_path)], ...], BeforeValidator(_as_tuple)] = (
+    add_prompt_files: Annotated[tuple[Annotated[str, AfterValidator(_inner_path)], ...], BeforeValidator(as_tuple)] = (
         Field(default=(), max_length=MAX_FILES)
     )
     # `workspace` (the usual): those of the project. `local`, in a document `true`: these and every skill of the person.
@@ -285,7 +282,7 @@ class AgentDefinition(_Part):
         Annotated[Annotated[str, Tag("reference")] | Annotated[AgentDefinition, Tag("inline")], Discriminator(_form)],
     ] = Field(default_factory=dict, max_length=MAX_AGENTS)
     # MCP and language servers
-    toolsets: Annotated[tuple[Toolset, ...], BeforeValidator(_as_tuple)] = Field(default=(), max_length=MAX_TOOLSETS)
+    toolsets: Annotated[tuple[Toolset, ...], BeforeValidator(as_tuple)] = Field(default=(), max_length=MAX_TOOLSETS)
     grants: AskedGrants = AskedGrants()  # Hosts and credentials
     budget: AskedBudget = AskedBudget()  # What it may spend
     # How its changes reach the project; None leaves it to the settings

@@ -134,13 +134,12 @@ class Sources:
         return self.find(reference)
 
     def _named(self, name: str) -> Source:
-        known = tuple(sorted({*built_in_names(), *own_names(self._places)}))
         if name in own_names(self._places):
             path = next(path for suffix in SUFFIXES if (path := self._places.own / f"{name}{suffix}").exists())
             return self._read(path, name, "own")
         if name in built_in_names():
             return _built_in(name)
-        raise AgentNotFound(name, known)
+        raise AgentNotFound(name, known_agents(self._places))
 
     def _file(self, reference: str, base: Path) -> Source:
         home = self._places.environ.get("HOME", "")

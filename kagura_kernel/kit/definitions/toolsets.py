@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from kagura_kernel.domain.errors import HostNotUnderstood, McpConfigInvalid
 from kagura_kernel.domain.kit import AGENT_NAME
 from kagura_kernel.domain.late_dataclass import dataclass
-from kagura_kernel.kit.definitions.document import one_line, problems_of, shown_key, unseen
+from kagura_kernel.kit.definitions.document import MAX_BYTES, one_line, problems_of, shown_key, unseen
 from kagura_kernel.membrane.egress.hosts import Target, parse_url
 
 _KEYS = ("args", "env", "headers", "url")
@@ -119,12 +119,13 @@ def _as_version(value: Any) -> Any:
     return "off" if value is False else value
 
 
-def _as_texts(value: Any) -> Any:
-    # Documents have lists; what is frozen has tuples. A text alone is a list of one for nobody but Python.
+def as_tuple(value: Any) -> Any:
+    """A list as a tuple, and whatever else as it is: documents have lists, and what is frozen has tuples."""
+    # A text alone is a list of one for nobody but Python.
     return tuple(value) if isinstance(value, list) else value
 
 
-Texts = Annotated[tuple[str, ...], BeforeValidator(_as_texts)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 """A list of texts, each exactly a text."""
 
 
@@ -344,7 +345,6 @@ def plain_line(text: str, most: int) -> str:
     return text
 
 
-MAX_BYTES = 256 * 1024
 MAX_SERVERS = 32
 
 _SERVERS = "mcpServers"
@@ -458,8 +458,6 @@ def _toolset(
     word: str, said: Any, place: str, problems: list[str], holds_secret: HoldsSecret | None
 ) -> McpToolset | None:
     """One server; None where it is switched off, or has problems, which are added."""
-    from pydantic import ValidationError
-
     if not isinstance(said, dict):
         problems.append(f"{place}: must be an object")
         return None

@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import HostNotUnderstood
@@ -440,7 +440,8 @@ def read_npm(data: bytes, name: str, asked: str) -> Published:
     entry = versions.get(version)
     if not isinstance(entry, dict):
         raise NotFound(_missing(name, asked))
-    return Published(version, tuple(_texts([_table(entry, "dist").get("tarball")])))
+    tarball = _table(entry, "dist").get("tarball")
+    return Published(version, (tarball,) if isinstance(tarball, str) else ())
 
 
 def read_go(data: bytes) -> Published:
@@ -513,8 +514,6 @@ class _Anchors(HTMLParser):
 
 
 def _simple_html(data: bytes) -> list[tuple[str, str, bool]]:
-    from urllib.parse import unquote
-
     anchors = _Anchors()
     # The parser gives up with this on some malformed declarations; what came before them counts.
     with contextlib.suppress(AssertionError):
@@ -571,10 +570,6 @@ def _object(data: bytes) -> Mapping[str, Any]:
 def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = document.get(name)
     return found if isinstance(found, dict) else {}
-
-
-def _texts(values: Iterable[Any]) -> Iterable[str]:
-    return (one for one in values if isinstance(one, str))
 
 
 def _missing(name: str, asked: str) -> str:
