@@ -147,7 +147,7 @@ def _endpoint(name: str, given: EndpointSettings, environ: Mapping[str, str]) ->
 
 
 def _key(name: str, given: EndpointSettings, environ: Mapping[str, str]) -> Key | None:
-    reference = _reference(name, given)
+    reference, _ = _reference(name, given)
     if reference is not None:
         return _kept(reference, f"{reference.setting}_{reference.source}", environ)
     known = KNOWN.get(name)
@@ -171,9 +171,9 @@ def _claude_reference(settings: Settings) -> tuple[SecretReference | None, list[
     return read_reference(table, "claude_key", "claude_key", required=False)
 
 
-def _reference(name: str, given: EndpointSettings) -> SecretReference | None:
+def _reference(name: str, given: EndpointSettings) -> tuple[SecretReference | None, list[str]]:
     table = {form: place for form in ("key_env", "key_file", "key_keyring") if (place := getattr(given, form))}
-    return read_reference(table, "key", f"endpoints.{name}.key", required=False)[0]
+    return read_reference(table, "key", f"endpoints.{name}.key", required=False)
 
 
 def _kept(reference: SecretReference, place: str, environ: Mapping[str, str]) -> Key:
@@ -220,13 +220,12 @@ def _wrong_endpoints(endpoints: Mapping[str, EndpointSettings]) -> Iterator[Prob
         if not name.isascii() or not name.replace("-", "a").replace("_", "a").isalnum():
             yield "endpoints", "a name is made of letters, digits, dashes and underscores"
             continue
-        table = {form: place for form in ("key_env", "key_file", "key_keyring") if (place := getattr(given, form))}
-        _, wrong = read_reference(table, "key", f"{field}.key", required=False)
+        reference, wrong = _reference(name, given)
         yield from ((field, why.partition(": ")[2]) for why in wrong)
         known = KNOWN.get(name)
         if not given.url and known is None:
             yield f"{field}.url", "a service that is not known by its name needs one"
-        elif given.url and (why := problem_with_url(given.url, keyed=bool(table))):
+        elif given.url and (why := problem_with_url(given.url, keyed=reference is not None or bool(wrong))):
             yield f"{field}.url", why
 
 

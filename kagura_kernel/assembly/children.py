@@ -60,10 +60,12 @@ async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
 
 
 class AllChildren:
-    """Runs children where their orders say."""
+    """Runs children where their orders say: the parts of a run's work that it hands on."""
 
-    def __init__(self, at_workers: Callable[[Cockpit], DaskChildren]) -> None:
-        self._make = at_workers
+    def __init__(self, journal: Journal, home: Path, clock: Clock, owners: Owners) -> None:
+        """No worker is reached yet; `owners` is told of processes that are gone with theirs."""
+        self._parts = journal, home, clock
+        self._owners = owners
         self._cockpit: Cockpit | None = None
         self._at_workers: DaskChildren | None = None
 
@@ -78,13 +80,23 @@ class AllChildren:
             raise NotThisTime("Nothing can be handed on before the cockpit is there.")
         if not order.workers:
             return await LocalChildren(self._cockpit).run(order, started)
-        self._at_workers = self._at_workers or self._make(self._cockpit)
+        self._at_workers = self._at_workers or self._made(self._cockpit)
         return await self._at_workers.run(order, started)
 
     async def close(self) -> None:
         """Take leave of the workers; may be called twice."""
         if self._at_workers is not None:
             await self._at_workers.close()
+
+    def _made(self, cockpit: Cockpit) -> DaskChildren:
+        from kagura_kernel.assembly.dask_children import DaskChildren, DaskParts
+
+        def gone(owner: str) -> None:
+            self._owners.gone(owner)
+            cockpit.sweep()
+
+        journal, home, clock = self._parts
+        return DaskChildren(DaskParts(journal, BlobStore(home / "blobs"), clock, gone))
 
 
 class Owners:
@@ -100,24 +112,6 @@ class Owners:
     def alive(self, owner: str) -> bool:
         """Whether it may still be there."""
         return owner not in self._gone and owner_alive(owner)
-
-
-def all_children(journal: Journal, home: Path, clock: Clock, owners: Owners) -> AllChildren:
-    """What runs the parts of a run's work that it hands on.
-
-    `owners` is told of processes that are gone with their workers.
-    """
-
-    def at_workers(cockpit: Cockpit) -> DaskChildren:
-        from kagura_kernel.assembly.dask_children import DaskChildren, DaskParts
-
-        def gone(owner: str) -> None:
-            owners.gone(owner)
-            cockpit.sweep()
-
-        return DaskChildren(DaskParts(journal, BlobStore(home / "blobs"), clock, gone))
-
-    return AllChildren(at_workers)
 
 
 async def close_each(*closing: Callable[[], Awaitable[None]]) -> None:

@@ -30,7 +30,6 @@ from kagura_kernel.runs.order import ChildOrder
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.cockpit.handles import RunHandle
-    from kagura_kernel.domain.outcome import RunOutcome
 
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly.boxes import Boxes
 from kagura_kernel.assembly.brains import BRAIN_SETTINGS, Prices, make_brains
-from kagura_kernel.assembly.children import Owners, all_children, close_each
+from kagura_kernel.assembly.children import AllChildren, Owners, close_each
 from kagura_kernel.assembly.extensions import brain_chooser, extension_status, tool_makers
 from kagura_kernel.assembly.kits import kit_parts, make_kits, read_mcp_config, resolve_for
 from kagura_kernel.assembly.memories import COSTS, TASKS, LazyMemory, lazy_events
@@ -115,7 +115,7 @@ class _Services:
         self.kits = make_kits(environ, settings, clock=clock)
         self.memory = LazyMemory(environ, settings, self.home, clock)
         self.owners = Owners()
-        self.children = all_children(self.journal, self.home, clock, self.owners)
+        self.children = AllChildren(self.journal, self.home, clock, self.owners)
 
     def choices(self) -> Choices:
         """What orders are put together from."""

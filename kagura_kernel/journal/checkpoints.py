@@ -184,13 +184,9 @@ def named_contents(journal: Journal) -> frozenset[str]:
     Raises:
         JournalUnreadable: they cannot be read.
     """
-    return frozenset(_hashes(journal))
-
-
-def _hashes(journal: Journal) -> Iterator[str]:
     # One that is broken is of use to nobody, and so is what it names.
-    for one in _readable(journal, journal.read(select(checkpoints).where(_SHORT))):
-        yield from _named_by(one)
+    whole = _readable(journal, journal.read(select(checkpoints).where(_SHORT)))
+    return frozenset(sha256 for one in whole for sha256 in _named_by(one))
 
 
 def _named_by(checkpoint: Checkpoint) -> Iterator[str]:

@@ -20,7 +20,7 @@ from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.schema import claims
-from kagura_kernel.journal.store import Journal, Writing
+from kagura_kernel.journal.store import Journal
 
 RENEW_SECONDS = 60.0
 """How often a process renews what it has claimed."""
@@ -89,7 +89,7 @@ class Claims:
             QuotaReached: it would be more than the person may have; nothing was written.
         """
         with self._journal.writing() as writing:
-            found = self._rows(writing, claim.user)
+            found = writing.connection.execute(self._query(claim.user)).fetchall()
             gone = [row.id for row in found if not self._alive(row.owner) or self._lapsed(row, FORGET)]
             if gone:
                 writing.connection.execute(delete(claims).where(claims.c.id.in_(gone)))
@@ -111,9 +111,6 @@ class Claims:
         """What counts now of a person's quota, the oldest first."""
         rows = self._journal.read(self._query(user))
         return [_claim(row) for row in rows if self._alive(row.owner) and not self._lapsed(row)]
-
-    def _rows(self, writing: Writing, user: str) -> Sequence[Row[Any]]:
-        return writing.connection.execute(self._query(user)).fetchall()
 
     def _query(self, user: str) -> Any:
         query = select(claims).order_by(claims.c.at, claims.c.id)

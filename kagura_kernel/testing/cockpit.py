@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from kagura_kernel.assembly import make_sweep
-from kagura_kernel.assembly.children import Owners, all_children, close_each
+from kagura_kernel.assembly.children import AllChildren, Owners, close_each
 from kagura_kernel.assembly.kits import kit_parts, read_mcp_config, resolve_for
 from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.brain.provider import BrainProvider, choose
@@ -83,7 +83,7 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
     journal = Journal.open(settings.journal_url or home, clock=clock)
     owners = Owners()
     ledger = LeaseLedger(journal)
-    children = all_children(journal, home, clock, owners)
+    children = AllChildren(journal, home, clock, owners)
     kits, choices = _kits_and_choices(home, journal, settings, backend, brains, providers, redactor, clock)
     return join(
         CockpitParts(
