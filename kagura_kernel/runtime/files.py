@@ -26,11 +26,16 @@ def matches(parts: Sequence[str], names: Sequence[str]) -> bool:
 
     `*`, `?` and `[…]` stay within one component; `**` stands for any number of them, the last one for at least one.
     """
-    if not parts or parts == ["**"]:
-        return bool(names) is bool(parts)
-    if parts[0] == "**":
-        return any(matches(parts[1:], names[place:]) for place in range(len(names) + 1))
-    return bool(names) and fnmatchcase(names[0], parts[0]) and matches(parts[1:], names[1:])
+    # How many names the components so far may stand for; trying each way by itself could take forever.
+    counts = {0}
+    for number, part in enumerate(parts, 1):
+        if part == "**":
+            counts = set(range(min(counts) + (number == len(parts)), len(names) + 1))
+        else:
+            counts = {count + 1 for count in counts if count < len(names) and fnmatchcase(names[count], part)}
+        if not counts:
+            return False
+    return len(names) in counts
 
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -1,4 +1,5 @@
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,9 @@ def test_patterns_match_paths(pattern, path, expected):
 @given(st.text(), st.text())
 def test_no_pattern_breaks_it(pattern, path):
     assert matches(pattern.split("/"), path.split("/")) in (True, False)
+
+
+def test_a_pattern_with_many_unknown_depths_is_told_at_once():
+    began = time.process_time()
+    assert not matches(["**", "a"] * 10 + ["b"], ["a"] * 25)
+    assert time.process_time() - began < 1
