@@ -106,7 +106,10 @@ class _Drawing:
         parser.buffer_text = True
         try:
             parser.Parse(data, True)  # noqa: FBT003  # a positional of the C library
-        except expat.ExpatError as error:
+        except NoImageError:
+            raise
+        # The others are what Python's codecs say of an encoding that it names.
+        except (expat.ExpatError, LookupError, ValueError) as error:
             raise NoImageError("it is no drawing that can be read") from error
         if self._root.rpartition(":")[2] != "svg":
             raise NoImageError("its bytes are no image")
@@ -227,7 +230,7 @@ def _asked_for(attributes: dict[str, str]) -> tuple[int, int]:
         across, down = (abs(float(value)) for value in box[2:4]) if len(box) == len("xywh") else (0.0, 0.0)
     except ValueError:
         across = down = 0.0
-    if not (0 < across < 1e9 and 0 < down < 1e9):  # noqa: PLR2004  # not a number, or endless
+    if not (1e-9 < across < 1e9 and 1e-9 < down < 1e9):  # noqa: PLR2004  # nothing, not a number, or endless
         across = down = 0.0
     if width and not height:
         height = width * down / across if across else _FALLBACK[1]

@@ -243,6 +243,7 @@ def test_an_image_is_what_its_bytes_say_and_has_its_size_beforehand(data, mime, 
         ('width="200" viewBox="0 0 400 100"', (200, 50)),
         ('width="100%" height="100%"', (300, 150)),
         ('viewBox="0 0 nan inf"', (300, 150)),
+        ('width="200" viewBox="0 0 1e-320 1"', (200, 150)),
     ],
 )
 def test_a_drawing_has_the_size_it_asks_for_or_a_usual_one(attributes, size):
@@ -273,6 +274,8 @@ def laughs(levels: int) -> str:
         ('<!DOCTYPE svg [<!ENTITY a "aaaa">]><svg>&a;</svg>', "declares entities"),
         ("<svg>" + "<g>" * 300 + "</g>" * 300 + "</svg>", "too deep"),
         ("<svg><g></svg>", "cannot be read|can be read"),
+        ('<?xml version="1.0" encoding="shift_jis"?><svg/>', "can be read"),
+        ('<?xml version="1.0" encoding="unheard-of"?><svg/>', "can be read"),
         ('<html><body><svg id="x"></svg></body></html>', "no image"),
     ],
 )
