@@ -25,6 +25,7 @@ from kagura_kernel.domain.late_dataclass import asdict, dataclass, field
 from kagura_kernel.domain.nesting import is_deeper_than
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.tools import ToolCall
+from kagura_kernel.domain.visible import is_whole
 
 LIMIT = 64 * 2**20
 """Bytes; a larger file is no cassette that this package plays."""
@@ -231,15 +232,7 @@ def entry_line(entry: Spoken | Heard | Called | Counted | BrainDone) -> str:
 def _dump(value: Mapping[str, Any]) -> str:
     text = json.dumps(value, ensure_ascii=False)
     # Odd bytes of a file name have no UTF-8; as escapes they come back exactly.
-    return text if text.isascii() or _is_utf8(text) else json.dumps(value)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return text if is_whole(text) else json.dumps(value)
 
 
 def _call_value(call: ToolCall) -> dict[str, Any]:

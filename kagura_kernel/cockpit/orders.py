@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from kagura_kernel.brain.openai_compatible import service_of, stays_here
 from kagura_kernel.brain.provider import AUTO, CLAUDE, SEALED, BrainProvider, usual_model
 from kagura_kernel.cockpit import agents
-from kagura_kernel.cockpit.lines.parser import is_text
 from kagura_kernel.cockpit.locked_settings import check_locked
 from kagura_kernel.cockpit.resumption import brain_session, continued, left_budget
 from kagura_kernel.cockpit.run_names import here_of, working_directory
@@ -33,6 +32,7 @@ from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, PermissionMode, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.variables import CellPlace
+from kagura_kernel.domain.visible import is_whole
 from kagura_kernel.journal.place import expanded
 from kagura_kernel.journal.rows import Conversation, Here
 from kagura_kernel.kit.definitions.definition import AgentDefinition
@@ -521,7 +521,7 @@ def _check_numbers(request: RunRequest) -> None:
 
 
 def _check_text(what: str, text: str) -> None:
-    if not is_text(text):
+    if not is_whole(text):
         raise UsageError(f"{what} holds bytes or half characters that are no text in UTF-8. Type it anew.")
 
 

@@ -15,6 +15,7 @@ from kagura_kernel.cockpit.lines.help import usage_lines
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError
 from kagura_kernel.domain.former_names import MODES
 from kagura_kernel.domain.grammar import Argument, CellMagic, Command, InputRequest, Kind, Option, Surface
+from kagura_kernel.domain.visible import is_whole
 from kagura_kernel.journal.place import expanded
 
 _BLANK = " \t\r\n"
@@ -125,7 +126,7 @@ def near(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
 
 
 def _one(slot: Slot, text: str) -> Any:
-    if slot.kind not in _PATHS and not is_text(text):
+    if slot.kind not in _PATHS and not is_whole(text):
         raise Unreadable(f"{text!r} holds what is no text in UTF-8")
     if slot.kind is Kind.CHOICE:
         return _choice(text, slot)
@@ -141,15 +142,6 @@ def _several(slot: Option, text: str) -> tuple[Any, ...]:
     if not all(words):
         raise Unreadable(f"{text!r} ends with a comma, or has one too many; several stand without spaces, as in `a,b`")
     return tuple(_one(slot, word) for word in words)
-
-
-def is_text(text: str) -> bool:
-    """Whether it can be written down: what a shell hands on as bytes that are no UTF-8 cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _number(text: str, what: str, most: float) -> float:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 _HERE = "localhost"
-_REDIRECTS_LOOPBACK = ("127.0.0.1", "::1")
 _FOLLOWED = "and is followed to public hosts and its own alone"
 
 
@@ -99,7 +98,7 @@ class Redirects:
 def _plain(host: str) -> str:
     """A host by one name, this machine too."""
     name = host.lower().rstrip(".").removeprefix("[").removesuffix("]")
-    return _HERE if name in _REDIRECTS_LOOPBACK else name
+    return _HERE if is_loopback(name) else name
 
 
 MAX_REDIRECTS = 5
