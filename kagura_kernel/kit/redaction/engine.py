@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -115,7 +116,11 @@ def find(data: bytes, scan: Scan, name: str = "", near: Sequence[tuple[int, int]
 def _shown(data: bytes, scan: Scan) -> Iterator[Span]:
     """What is found in a text as its reader sees it."""
     view = as_shown(data)
-    return _whole(data, scan) if view is None else view.outside(_whole(view.data, scan))
+    if view is None:
+        return _whole(data, scan)
+    seen = view.outside(_whole(view.data, scan))
+    # Letters that others were put over are not seen, and are still there.
+    return chain(seen, _whole(data, scan)) if b"\x08" in data else seen
 
 
 def _within_strings(texts: Sequence[View], scan: Scan) -> Iterator[Span]:

@@ -108,6 +108,10 @@ def test_what_is_shown_decides_and_what_is_not_stays(before, after):
     assert left == (after or "pass\x1b[1mword\x1b[0m: [REDACTED:password]\x1b[4m[REDACTED:password]\x1b[0m end")
 
 
+def test_a_token_whose_last_letter_is_put_over_is_still_one():
+    assert redact(f"{TOKEN}\b- made\n") == "[REDACTED:github-pat]\b- made\n"
+
+
 @pytest.mark.parametrize(
     ("text", "seen"),
     [
