@@ -256,7 +256,6 @@ class _Gate:
         native = re2._re2  # noqa: SLF001 - the wrapper around it costs more than most searches
         self._filter = native.Filter()
         self._native = native
-        self._nearby = nearby
         self.anywhere = native.RE2.Anchor.UNANCHORED
         self.there = native.RE2.Anchor.ANCHOR_START
         self.whole = native.RE2.Anchor.ANCHOR_BOTH
