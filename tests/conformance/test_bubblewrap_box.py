@@ -6,8 +6,6 @@ handed out, it is the same guest behind the same pipe, and commands, output, lim
 the cold box; with KAGURA_TEST_EVERYTHING set they run in both.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The real Claude program against the loopback model server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The fake of the Memory Cloud speaks as the service's own client expects, where that client is installed."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.membrane.credentials.provider import MintRequest, Verdict

@@ -1,7 +1,5 @@
 """The real providers with their real client libraries, towards services on the loopback."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from importlib.util import find_spec

@@ -5,8 +5,6 @@ What runs where, and why: a cold box runs everything. From the pool run life, fu
 same stream; with KAGURA_TEST_EVERYTHING set the rest runs there too.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path

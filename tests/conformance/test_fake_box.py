@@ -1,7 +1,5 @@
 """The back-end without walls keeps every promise but the walls."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ Commands, output and connections over Docker's attach stream are `test_docker_bo
 gVisor's kernel is that of the boxes alone. With KAGURA_TEST_EVERYTHING set, everything runs both ways.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import shutil

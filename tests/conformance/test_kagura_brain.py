@@ -1,7 +1,5 @@
 """The real package and the real agents, as the package starts them, against loopback model servers."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import AsyncGenerator, Iterator, Sequence

@@ -6,8 +6,6 @@ the cluster's own, and not tried here. With KAGURA_TEST_CLUSTER set, everything 
 KUBECONFIG names, with the image that KAGURA_TEST_CLUSTER_IMAGE names.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator

@@ -1,7 +1,5 @@
 """A box that is lent to many tests is as new for each: what one has left is gone, or the box is."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Streams of the fake that has no guest keep the promises of those of a box."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import cast

@@ -1,7 +1,5 @@
 """The memory in the cloud keeps every promise that the cloud can express, against the shipped fake of its server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The fake of the Memory Cloud speaks as the service's own client expects, and our memory as that client writes."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The memory in a dictionary keeps every promise of a memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The memory on a PostgreSQL server keeps every promise of a memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 

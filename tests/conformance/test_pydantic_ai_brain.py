@@ -1,7 +1,5 @@
 """The real library against the loopback server with an OpenAI-compatible API."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime

@@ -5,8 +5,6 @@ connections and limits know nothing of users, and are `test_docker_box.py`'s; wi
 here too.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -5,8 +5,6 @@ whose last words it changes. Files, changes, connections and further directories
 each, and are `test_fake_box.py`'s; with KAGURA_TEST_EVERYTHING set they run here too.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.membrane.credentials.scrub import ScrubbedBox, Scrubber

@@ -4,8 +4,6 @@ What runs where, and why: a cold box runs everything. A session that has waited 
 directories, and no project: so the life of boxes, further directories and changes run there too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

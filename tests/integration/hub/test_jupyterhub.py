@@ -4,8 +4,6 @@ All of it runs as one account of the system, so that what keeps them apart is wh
 the database, and the shared settings. The roles are made by the code that docs/operations has for a Hub.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

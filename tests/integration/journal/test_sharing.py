@@ -3,8 +3,6 @@
 The journal's owner is no superuser, and the hostile user says to the server whatever she likes.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

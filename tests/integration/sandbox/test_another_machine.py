@@ -1,7 +1,5 @@
 """Boxes on another machine: what a person is told when there can be none, and that nothing is left of them there."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """The bubblewrap back-end on a real machine: what it shows, whose files they are, and what it does when it cannot."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -4,8 +4,6 @@ Each check asks what the script asks of `docker inspect`; its words are ours. Wh
 `ANOTHER_WAY`, with the reason and with what holds instead; `docs/operations.md` shows the same table.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What a Docker box is made of, as the daemon tells it and as seen from inside."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

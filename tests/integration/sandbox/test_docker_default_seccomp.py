@@ -1,7 +1,5 @@
 """What Docker refuses to a container by default is refused in a bubblewrap box, by calling every one of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """How Docker boxes end: closed, cancelled, killed, starved, orphaned. None of it leaves a container."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

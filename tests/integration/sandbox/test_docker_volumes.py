@@ -1,7 +1,5 @@
 """Directories of the host in Docker boxes: copies in volumes, each content once, and never one that is not whole."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """gVisor boxes: how they end, for whom they start, and which way is taken."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """A guest that lies about connections, or floods with them, does no harm to the host."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable

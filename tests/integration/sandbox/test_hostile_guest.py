@@ -1,7 +1,5 @@
 """A guest that lies, floods, falls silent or dies does no harm to the host."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 import struct

@@ -1,7 +1,5 @@
 """The images, built for real on a Debian made with debootstrap, and looked through."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

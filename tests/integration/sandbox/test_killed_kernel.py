@@ -1,7 +1,5 @@
 """A kernel, or its supervisor, that is killed outright leaves nothing of its boxes behind."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Boxes in a cluster: what a person is told when it refuses or loses one, and that nothing is left to run."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Listeners of real guests where something about the box is not as usual."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -1,7 +1,5 @@
 """What of a project reaches a box besides its files: nothing that listens, nothing behind a link, no device."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Layers over a Python that changes meanwhile, over the system's and the user's own, and many at once."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import site

@@ -1,7 +1,5 @@
 """A box whose root is writable: packages are installed in it as on any Debian machine, which stays as it was."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import hashlib

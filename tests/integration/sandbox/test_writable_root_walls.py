@@ -1,7 +1,5 @@
 """The walls of a box whose root is writable: those of every box, but for what being root inside means."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

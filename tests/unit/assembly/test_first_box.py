@@ -1,7 +1,5 @@
 """When the supervisor of boxes is started before anybody asks for a box."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A clock that can be paused."""
 
-from __future__ import annotations
-
 import asyncio
 
 from kagura_kernel.domain.clock import PausableClock

@@ -1,7 +1,5 @@
 """Up to which row a journal held is noted, and only what came after it is checked again."""
 
-from __future__ import annotations
-
 import resource
 from datetime import UTC, datetime
 from pathlib import Path

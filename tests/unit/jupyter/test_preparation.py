@@ -1,7 +1,5 @@
 """What the first run needs is imported between cells, and never beside one."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a box writes never carries a leased secret into the project or the store."""
 
-from __future__ import annotations
-
 import base64
 import os
 import time

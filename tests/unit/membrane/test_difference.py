@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.membrane.changes import MAX_DIFF_BYTES, MAX_DIFF_LINES, is_text, size_of, unified_diff

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.membrane.protection import HIDDEN, SHADOWS, STANDS_IN, runs_by_itself

@@ -1,7 +1,5 @@
 """What a brain is told of plugins: everything that it needs, and nothing that an author could use to speak as us."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.plugins.calls import MOST_OF_ALL, MOST_OF_ONE, FunctionSpec, plugin_briefing

@@ -1,7 +1,5 @@
 """Frames: whatever is JSON comes back as it was; whatever is not is refused, however large it claims to be."""
 
-from __future__ import annotations
-
 import json
 import time
 

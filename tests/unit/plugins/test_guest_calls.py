@@ -1,7 +1,5 @@
 """The host's end of guest calls, with clients that do whatever they like: all over real sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """When a plugin is put off."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.plugins.jail.jail import MAX_DEATHS, MAX_DEFECTS, Outcome, Troubles

@@ -1,7 +1,5 @@
 """A Python that remembers: programs of one run, one after another in the same interpreter of its box."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What the host believes of what a box says about its files."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.sandbox.files import read_change, read_lines, read_stat

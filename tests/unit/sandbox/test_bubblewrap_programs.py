@@ -1,7 +1,5 @@
 """Which programs make the walls, and map the users of a writable root."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the Docker back-end says and decides before any daemon is asked."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

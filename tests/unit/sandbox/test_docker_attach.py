@@ -1,7 +1,5 @@
 """Docker's records, taken apart however they are cut, and a daemon that is not what it should be."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where the daemon listens."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is read from a daemon's account of itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Why a container ended, from what the daemon tells."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

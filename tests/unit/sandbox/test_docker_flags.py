@@ -1,7 +1,5 @@
 """What a container is made of: flags that no spec can change."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import astuple, replace
 from pathlib import Path

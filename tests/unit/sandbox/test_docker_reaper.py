@@ -1,7 +1,5 @@
 """The process that outlives a killed kernel: when it acts, and when it does not."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import venv

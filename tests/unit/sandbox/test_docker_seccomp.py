@@ -1,7 +1,5 @@
 """The profile: an allow-list, with nothing in it that opens a door."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

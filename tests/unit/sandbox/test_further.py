@@ -1,7 +1,5 @@
 """Where a further directory may lie in a box, and how it is known again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

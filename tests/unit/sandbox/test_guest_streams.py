@@ -1,7 +1,5 @@
 """The two directions of a guest: what they are, and that none stays open."""
 
-from __future__ import annotations
-
 import os
 import stat
 

@@ -1,7 +1,5 @@
 """Which way a gVisor box takes: through Docker where that works, else runsc alone, else a readable no."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

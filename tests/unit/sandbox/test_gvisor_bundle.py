@@ -1,7 +1,5 @@
 """What a gVisor box without Docker is made of, as its keeper and runsc are told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The pipe over an exec stream: TLS that is loud both ways at once, and servers that say nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Telling a process that is gone from one that lives."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

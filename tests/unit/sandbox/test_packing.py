@@ -1,7 +1,5 @@
 """A directory as an archive: what is in it, what tells two of them apart, and what is refused."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The warm pool: which box a start gets, and that nothing is left over."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a layer over the kernel's Python is decided by; layers themselves are made in tests/integration."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The filter, read by a small machine of our own for both architectures, and run by the real kernel for this one."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import json

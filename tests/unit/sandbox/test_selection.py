@@ -1,7 +1,5 @@
 """Which back-end a run gets, and in which words it is told."""
 
-from __future__ import annotations
-
 from importlib.metadata import EntryPoint
 
 import pytest

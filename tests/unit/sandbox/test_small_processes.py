@@ -1,7 +1,5 @@
 """Small processes beside the kernel take the standard library for what it says, wherever this package lies."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """What another machine says of itself is its word: it becomes what a box is made of, or an error that says so."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from importlib.util import MAGIC_NUMBER

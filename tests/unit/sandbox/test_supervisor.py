@@ -1,7 +1,5 @@
 """The supervisor by itself: real processes, no guest."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

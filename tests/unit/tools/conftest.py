@@ -1,7 +1,5 @@
 """A toolbox over a box without walls, for tests of the tools themselves."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

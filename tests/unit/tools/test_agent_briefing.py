@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from kagura_kernel.domain.kit import StagedSkill
 from kagura_kernel.tools.briefing import LONGEST_FILE, LONGEST_NAMES, LONGEST_SKILLS, ReadPrompt, agent_briefing
 

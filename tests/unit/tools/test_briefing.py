@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from kagura_kernel.domain.policy import PermissionMode, SandboxPolicy, SandboxPolicyType, WriteMode
 from kagura_kernel.domain.tools import ToolSpec
 from kagura_kernel.tools.briefing import Powers, Variables, system_prompt

@@ -1,7 +1,5 @@
 """Tools of other packages are held to what every tool is held to."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What stands between two marks ends where we end it."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.tools.fences import fenced, plain

@@ -1,7 +1,5 @@
 """What a brain asks of the memory, over a run's way to it that writes down what it was asked."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """Memories are told as data, each with where it comes from, and no more of them than there is room for."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

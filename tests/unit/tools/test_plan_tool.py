@@ -1,7 +1,5 @@
 """A brain's plan: kept as it says it, bounded."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

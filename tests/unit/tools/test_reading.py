@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import base64
 
 from kagura_kernel.domain.images import Image, NoImageError

@@ -1,7 +1,5 @@
 """What a brain is told of the run that it goes on from: a record between marks, bounded, and nothing that ends them."""
 
-from __future__ import annotations
-
 from kagura_kernel.domain.patterns import Step
 from kagura_kernel.tools.briefing import MOST_PATHS, MOST_STEPS, Resumed, resume_briefing
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import PurePosixPath
 
 from kagura_kernel.domain.approvals import Verdict

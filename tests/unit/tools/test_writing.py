@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-
 async def test_a_new_file_comes_with_its_directories(hand):
     result = await hand("write_file", path="d/e/a.txt", content="Grüße\n")
     assert result.text == "Created d/e/a.txt: 8 bytes."

@@ -1,7 +1,5 @@
 """The rules for known formats: kept for the next process, read once in a process, compiled by one at a time."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from hypothesis import given, strategies as st
 
 from kagura_kernel.membrane.credentials.needles import EXACT, WIDE, NeedleIndex, Places

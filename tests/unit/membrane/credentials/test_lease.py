@@ -1,7 +1,5 @@
 """Leases as values: grants, budgets, terms, and what a run holds."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pickle

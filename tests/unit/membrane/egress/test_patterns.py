@@ -1,7 +1,5 @@
 """What a plugin's jail may reach: exactly what its permissions say, by name, level and port."""
 
-from __future__ import annotations
-
 from ipaddress import ip_address
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What of a brain's service a box may use."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What an answer has cost, read from its bytes as they pass."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from kagura_kernel.membrane.postgres.port import Keys
 from kagura_kernel.membrane.postgres.wire import Key
 

@@ -1,7 +1,5 @@
 """Whatever an auditor says, it cannot make a plugin look better than it showed that it can be trusted to."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import given, strategies as st

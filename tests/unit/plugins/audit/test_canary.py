@@ -1,7 +1,5 @@
 """What is planted for an auditor, and what its report says of it."""
 
-from __future__ import annotations
-
 import tokenize
 from io import StringIO
 from uuid import UUID, uuid4

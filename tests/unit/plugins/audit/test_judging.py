@@ -1,7 +1,5 @@
 """What becomes of an auditor's answer: honest, talked round, or none at all."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime

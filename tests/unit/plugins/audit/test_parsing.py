@@ -1,7 +1,5 @@
 """An auditor's answer in every form that it may have."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

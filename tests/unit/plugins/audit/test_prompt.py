@@ -1,7 +1,5 @@
 """What an auditor is shown."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

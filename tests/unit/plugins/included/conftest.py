@@ -1,7 +1,5 @@
 """A base directory with something outside of it that must never be read, and what the included plugins make of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What comes with the package is a plugin like any other: discovered, scanned, configured by the same rules."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from typing import Any

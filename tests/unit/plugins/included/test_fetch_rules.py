@@ -1,7 +1,5 @@
 """What may be asked for, decided without a network: hosts, URLs, redirects, headers, rates, budgets, keeping."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.plugins.sdk import ArgumentRefused, ConfigRefused, LimitReached, NetworkRefused

@@ -1,7 +1,5 @@
 """Reading and listing: pieces, text, caps."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

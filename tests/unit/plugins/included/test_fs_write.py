@@ -1,7 +1,5 @@
 """Writing: whole files, appending, directories, and the budget for all of it."""
 
-from __future__ import annotations
-
 import base64
 import errno
 import os

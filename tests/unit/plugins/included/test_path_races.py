@@ -4,8 +4,6 @@ The first tests swap at a known moment: before the n-th call that the plugin mak
 process swap for as long as it takes, and look whether anything of the outside came in or anything inside went out.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """Every trick with a path, for reading and for writing alike."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Reading an SQLite file: rows as JSON, limits, and every way to do more than read."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

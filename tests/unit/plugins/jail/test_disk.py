@@ -1,7 +1,5 @@
 """Room on the disks of the host: seen before it is gone."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The jailer's parts that can be had without a jail: its modules out of bytes, its table, its words for errors."""
 
-from __future__ import annotations
-
 import json
 import linecache
 import sys

@@ -1,7 +1,5 @@
 """The log of a jail: bounded, whole lines, and a flood is noticed."""
 
-from __future__ import annotations
-
 from kagura_kernel.plugins.jail.box import BURST, RATE, JailLog
 from kagura_kernel.testing.clock import FakeClock
 

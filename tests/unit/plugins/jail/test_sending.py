@@ -1,7 +1,5 @@
 """What is sent into a jail: the very bytes of the plugin, and a jailer that any Python can run."""
 
-from __future__ import annotations
-
 import base64
 import marshal
 import subprocess

@@ -1,7 +1,5 @@
 """The page of rules says what the scan does."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The shipped plugins, whole directories as they would lie on a disk."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.domain.plugins import Severity

@@ -1,7 +1,5 @@
 """The reader runs in a process of its own, with the standard library and nothing else."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Whole scans: what is compared, how findings are told, and what happens to a source that is too much."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

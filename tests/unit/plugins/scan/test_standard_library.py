@@ -1,8 +1,6 @@
 """What the standard library of 3.11 to 3.13 has that starts programs, makes code or opens the interpreter."""
 
 # ruff: noqa: E501 - a source is one text, on one line
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.domain.plugins import Severity

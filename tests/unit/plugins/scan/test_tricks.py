@@ -1,7 +1,5 @@
 """Single tricks and shapes, by the reader alone: what the corpus has as whole plugins, in many more ways."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.domain.plugins import Severity

@@ -1,8 +1,6 @@
 """What nobody has looked at is told: names of the library, classes to derive from, hooks, private attributes."""
 
 # ruff: noqa: E501 - a source is one text, on one line
-from __future__ import annotations
-
 import builtins
 import importlib
 import keyword

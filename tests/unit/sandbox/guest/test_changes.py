@@ -1,7 +1,5 @@
 """An overlay's upper directory, made by hand: what the kernel leaves there is written down in its documentation."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """The guest's listeners on the machine's own loopback, in a thread; the test is the host and the programs."""
 
-from __future__ import annotations
-
 import errno
 import json
 import socket

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import fnmatch
 import io
 import re

@@ -1,7 +1,5 @@
 """Archives made in memory, in both layouts; real ones are looked through in the integration tests."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """The bridge to a remote MCP server: lines from the host are requests, and answers are lines to it."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

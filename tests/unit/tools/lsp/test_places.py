@@ -1,7 +1,5 @@
 """Places, as a brain and as a language server count them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
 

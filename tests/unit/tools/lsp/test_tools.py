@@ -1,7 +1,5 @@
 """A real language server, and one that answers nonsense, asked by the tools of a brain."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

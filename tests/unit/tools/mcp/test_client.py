@@ -1,7 +1,5 @@
 """An MCP server behind its bridge: what it offers, what it answers, and what becomes of one that misbehaves."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

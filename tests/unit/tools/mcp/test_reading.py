@@ -1,7 +1,5 @@
 """What an MCP server says, read."""
 
-from __future__ import annotations
-
 import base64
 from types import SimpleNamespace
 

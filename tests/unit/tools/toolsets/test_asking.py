@@ -1,7 +1,5 @@
 """A person's word before a toolset's tool is called."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind, Verdict

@@ -1,7 +1,5 @@
 """Bytes into messages, in whatever pieces they come."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
 

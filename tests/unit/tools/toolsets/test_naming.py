@@ -1,7 +1,5 @@
 """Names of toolsets' tools."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import given, strategies as st

@@ -1,7 +1,5 @@
 """JSON-RPC with a server that is not believed."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Schemas of servers, made harmless."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jsonschema

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.membrane.credentials.injection.upstream import Upstream, incoming, outgoing

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from kagura_kernel.membrane.credentials.injection import settings
 from kagura_kernel.membrane.credentials.injection.injector import (
     git_variables,
