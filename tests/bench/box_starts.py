@@ -153,10 +153,7 @@ async def gvisor_box_ready(bench: Bench) -> list[Line]:
             milliseconds(figures["floor"]),
             samples=samples,
         )
-        for what, side in (
-            ("gVisor box ready, cold", "cold"),
-            ("gVisor box ready, from the warm pool", "warm"),
-        )
+        for what, side in (("gVisor box ready, cold", "cold"), ("gVisor box ready, from the warm pool", "warm"))
     ]
 
 

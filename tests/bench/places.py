@@ -70,8 +70,7 @@ async def boxes(bench: Bench, workspace: Path | None = None) -> AsyncIterator[Pl
             return await backend.start(spec(workspace)) if (await backend.probe()).ok else None
 
         places = Places(
-            bubblewrap=await one(BubblewrapBackend()),
-            docker=await one(docker_backend(bench)) if bench.daemon else None,
+            bubblewrap=await one(BubblewrapBackend()), docker=await one(docker_backend(bench)) if bench.daemon else None
         )
         if not list(places.named()):
             raise Missing("no box starts here")

@@ -66,11 +66,7 @@ class Parked(LendsBoxes):
 class DiesOtherwise(BoxLifeConformance):
     """The guest is the first process of its container: nothing inside can kill it, so the daemon has to."""
 
-    async def test_a_box_that_dies_says_so(
-        self,
-        box: Box,
-        docker_endpoint: Endpoint,
-    ) -> None:
+    async def test_a_box_that_dies_says_so(self, box: Box, docker_endpoint: Endpoint) -> None:
         attempt = await box.run(shell_command("kill -9 $PPID; kill -STOP $PPID; sleep 0.1; echo alive"))
         assert attempt.stdout.text == "alive\n"
         running = await begun(box, "sleep 600")

@@ -75,10 +75,7 @@ class Lives:
     def __enter__(self) -> Self:
         """Ready when it returns."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", self._module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-m", self._module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         return self
 

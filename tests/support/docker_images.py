@@ -136,11 +136,7 @@ def retried(attempt: Callable[[], T], times: int = 3, pause: float = 3.0) -> T:
 def _import_debian(client: docker.DockerClient) -> None:
     with tempfile.TemporaryDirectory(dir=cache_directory()) as directory:
         root = Path(directory) / "root"
-        subprocess.run(
-            ["debootstrap", "--variant=minbase", "bookworm", str(root)],
-            check=True,
-            capture_output=True,
-        )
+        subprocess.run(["debootstrap", "--variant=minbase", "bookworm", str(root)], check=True, capture_output=True)
         archive = Path(directory) / "root.tar"
         # What Debian's own image has not either: packages, indexes, and a log that names this machine's folders.
         without = ["--exclude=./var/log/*", "--exclude=./var/cache/apt/*", "--exclude=./var/lib/apt/lists/*"]

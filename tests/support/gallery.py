@@ -193,9 +193,7 @@ def reviewed() -> ui.Blocks:
         by_path(rows),
         live=True,
         beside=Beside(
-            {"rows.csv": table[1], "plot.png": png(320, 120)},
-            {"rows.csv": table[0], "plot.png": png(300, 100)},
-            sides,
+            {"rows.csv": table[1], "plot.png": png(320, 120)}, {"rows.csv": table[0], "plot.png": png(300, 100)}, sides
         ),
         commits=commits_blocks({one.name: one for one in committed()}, live=True),
     )

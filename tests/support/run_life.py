@@ -23,11 +23,7 @@ def live(order: dict[str, Any]) -> None:
     cockpit = make_cockpit(order["environ"])
     while True:
         intent = RunRequest(
-            task=order["code"],
-            language="bash",
-            project=Path(order["project"]),
-            grants=(order["grant"],),
-            headless=True,
+            task=order["code"], language="bash", project=Path(order["project"]), grants=(order["grant"],), headless=True
         )
         cockpit.launch(intent).result()
 

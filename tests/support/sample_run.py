@@ -92,10 +92,7 @@ class SampleRun:
         """The same question as an event."""
         request = self.request(approval_id, **changes)
         return ApprovalRequested(
-            run_id=self.run_id,
-            session_id=self.session_id,
-            at=request.requested_at,
-            **asked_fields(request),
+            run_id=self.run_id, session_id=self.session_id, at=request.requested_at, **asked_fields(request)
         )
 
     def decided(self, approval_id: str = "app-1", **changes: Any) -> ApprovalDecided:

@@ -88,12 +88,7 @@ class Served(_Life):
         super().__init__(log)
         with log.open("ab") as said:
             self._process = subprocess.Popen(
-                [*PROGRAM, "serve"],
-                env=dict(environ),
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                [*PROGRAM, "serve"], env=dict(environ), cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said
             )
 
     @property

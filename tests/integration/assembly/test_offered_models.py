@@ -58,10 +58,7 @@ def test_a_key_that_may_not_be_sent_there_leaves_the_service_unasked(tmp_path, j
     settings = Settings(
         brain="pydantic_ai",
         endpoint="home",
-        endpoints=endpoints
-        | {
-            "home": EndpointSettings(url="http://127.0.0.1:9/v1"),
-        },
+        endpoints=endpoints | {"home": EndpointSettings(url="http://127.0.0.1:9/v1")},
     )
 
     assert offered_models({"WORK_KEY": KEY}, settings, tmp_path, journal, "home:x")[0].name == "home:x"

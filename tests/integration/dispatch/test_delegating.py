@@ -229,7 +229,7 @@ def test_stopping_a_run_stops_what_it_has_handed_on(cockpit_with, project):
             "parent": [Together((hand_on("child"), hand_on("child"))), "."],
             "child": [hand_on("deep"), "."],
             "deep": [Hang()],
-        },
+        }
     )
     handle = cockpit.launch(launch(project))
     wait_until(lambda: len([row for row in cockpit.runs() if row.box]) == 5)

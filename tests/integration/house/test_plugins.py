@@ -145,9 +145,7 @@ def test_a_kernel_killed_in_the_middle_of_a_call_leaves_no_jail_and_nothing_enab
     write_plugin(project / "plugins", source=STAYS, permissions={"write": ["{place}"]})
     with open_kernel(environ, project) as kernel:
         kernel.run("%%sandbox --session S\nprint(1)")
-        said = kernel.run(
-            "%kagura plugin enable greeter place=./data --static --accept-risk medium --session S",
-        )
+        said = kernel.run("%kagura plugin enable greeter place=./data --static --accept-risk medium --session S")
         assert not said.failed, said.text
         terminal("plugin", "approve", "greeter")
         pid = int(kernel.run("import os; print(os.getpid())").text)

@@ -150,10 +150,7 @@ def test_the_gate_says_that_it_is_read_only(database):
 
 def test_the_gate_says_that_this_user_may_not_write(database, memory):
     ready(memory)
-    database.run(
-        "CREATE ROLE reader LOGIN",
-        "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader",
-    )
+    database.run("CREATE ROLE reader LOGIN", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
     assert "may not write its tables" in refused(database.as_user("reader"))
     database.run("DROP OWNED BY reader", "DROP ROLE reader")
 

@@ -121,7 +121,7 @@ def test_a_skill_is_told_read_and_run_and_cannot_be_changed(place):
 
 def test_what_was_staged_is_told_and_no_place_of_the_host_is_in_the_box(place):
     outcome, events = place.run(
-        Ask("bash", {"command": "cat $KAGURA_KIT_DIR/manifest.json; grep -r person $KAGURA_KIT_DIR; true"}),
+        Ask("bash", {"command": "cat $KAGURA_KIT_DIR/manifest.json; grep -r person $KAGURA_KIT_DIR; true"})
     )
     assert outcome.status == "done", outcome.error
     staged = only(KitStaged, events)

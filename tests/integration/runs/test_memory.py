@@ -234,10 +234,7 @@ async def test_asking_for_quarantine_marks_the_run(run, memory, tier):
     memory.remember(Draft("The red door opens with a crowbar too.", AGENT))
     read: list[str] = []
     brain = FakeBrain(
-        [
-            Ask("recall", {"query": "crowbar door", "tier": tier}),
-            lambda results: read.append(results[-1].text) or "ok",
-        ]
+        [Ask("recall", {"query": "crowbar door", "tier": tier}), lambda results: read.append(results[-1].text) or "ok"]
     )
     ended = await run(brain, "Begin.")
     assert "The red door" in read[0]
@@ -280,8 +277,7 @@ async def test_a_brain_joins_its_own_memories_alone(run, memory):
             Ask("relate", {"source": one.id, "target": two.id, "type": "supports"}),
             Ask("remember", {"text": "Three things.", "related": [one.id, "mem-none"]}),
             lambda so_far: Ask(
-                "relate",
-                {"source": so_far[-1].text.split()[2].rstrip(","), "target": two.id, "type": "contradicts"},
+                "relate", {"source": so_far[-1].text.split()[2].rstrip(","), "target": two.id, "type": "contradicts"}
             ),
             Ask("relate", {"source": one.id, "target": two.id, "type": "came-from"}),
             lambda so_far: results.extend(one.text for one in so_far) or "ok",

@@ -64,11 +64,7 @@ async def test_a_run_starts_from_asks_and_leaves_memories(runs, memory):
     brain = FakeBrain(script)
     ended = await runs.listened(
         runs.make(
-            FakePlugins(),
-            "Deploy the service to staging.",
-            brain=brain,
-            memory=memory,
-            verify="grep -q 42 answer.txt",
+            FakePlugins(), "Deploy the service to staging.", brain=brain, memory=memory, verify="grep -q 42 answer.txt"
         )
     )
     assert ended.outcome.status == "done"

@@ -96,10 +96,7 @@ async def backend_at() -> AsyncIterator[Callable[[Endpoint | None], SandboxBacke
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def sealed(
-    endpoint: Endpoint | None,
-    backend_at: Callable[[Endpoint | None], SandboxBackend],
-    project: Path,
-    tmp_path: Path,
+    endpoint: Endpoint | None, backend_at: Callable[[Endpoint | None], SandboxBackend], project: Path, tmp_path: Path
 ) -> AsyncIterator[SealedRuns]:
     runs = SealedRuns(backend_at(endpoint), None if endpoint is None else PYTHON, tmp_path / "home", project)
     yield runs

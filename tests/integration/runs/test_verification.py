@@ -158,13 +158,7 @@ async def test_work_that_could_not_be_brought_out_has_not_passed(run, runs):
 
 
 async def test_a_kill_ends_a_verification_at_once(runs, memory):
-    run = runs.make(
-        FakePlugins(),
-        "Wait.",
-        brain=FakeBrain([WRITES]),
-        memory=memory,
-        verify="echo begun; sleep 3600",
-    )
+    run = runs.make(FakePlugins(), "Wait.", brain=FakeBrain([WRITES]), memory=memory, verify="echo begun; sleep 3600")
     events = []
 
     async def listen():

@@ -109,10 +109,7 @@ class TestWhatAPersonIsTold:
 
     async def test_what_it_cannot_do(self, machine: OtherMachine, tmp_path: Path) -> None:
         backend = SshBackend(machine.host, config=machine.config)
-        for spec in (
-            BoxSpec(writable_root=True),
-            BoxSpec(shown=(ShownPath(tmp_path, "/kagura/shown"),)),
-        ):
+        for spec in (BoxSpec(writable_root=True), BoxSpec(shown=(ShownPath(tmp_path, "/kagura/shown"),))):
             with pytest.raises(SandboxUnsupported):
                 await backend.start(spec)
         with pytest.raises(PathNotShown):

@@ -115,10 +115,7 @@ async def test_an_environments_configuration_is_not_there(tmp_path):
 
 async def test_the_owners_private_files_can_be_read_and_edited(backend, project):
     line = "cat private.txt && echo more >> private.txt && stat -c '%U %a' private.txt && tail -1 private.txt"
-    assert await output(backend, BoxSpec(workspace=project), line) == (
-        0,
-        "only the owner's\nagent 600\nmore\n",
-    )
+    assert await output(backend, BoxSpec(workspace=project), line) == (0, "only the owner's\nagent 600\nmore\n")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

@@ -164,11 +164,7 @@ async def town(folder: Path) -> AsyncIterator[Town]:
     (folder / "project").mkdir()
     model = Model(folder / "side")
     async with SlackServer() as slack:
-        with (
-            OpenAIServer(model) as thinking,
-            Books() as books,
-            Lives("tests.support.served_life") as lives,
-        ):
+        with OpenAIServer(model) as thinking, Books() as books, Lives("tests.support.served_life") as lives:
             environ = _configured(folder, slack.api, thinking.url, books.url)
             journal = Journal.open(Path(environ["KAGURA_HOME"]))
             try:

@@ -126,10 +126,7 @@ def test_an_answer_that_nobody_hears_says_so(journal, gone, capsys):
     journal.append(run.started(owner=gone))
     Mailbox(journal).post(run.request("app-3"))
     assert main(["approve", "app-3"]) == 1
-    assert capsys.readouterr() == (
-        "app-3: allowed.\n",
-        "The process that asked is gone: nobody acts on this answer.\n",
-    )
+    assert capsys.readouterr() == ("app-3: allowed.\n", "The process that asked is gone: nobody acts on this answer.\n")
 
 
 @pytest.mark.usefixtures("asked")

@@ -61,7 +61,7 @@ def test_findings_are_told_with_their_place():
 def test_a_line_of_the_list_tells_what_there_is():
     there = Listed(
         "base", "kagura/base:latest", "a shell", "locked", tested=True, id="sha256:" + "a" * 64, size=1_500_000_000,
-        created="2026-01-02T03:04:05.6Z", base="sha256:" + "b" * 64, current=True,
+        created="2026-01-02T03:04:05.6Z", base="sha256:" + "b" * 64, current=True
     )  # fmt: skip
     assert images._line(there) == (
         "base    kagura/base:latest  aaaaaaaaaaaa  1,500 MB  2026-01-02T03:04:05 on bbbbbbbbbbbb"

@@ -335,12 +335,7 @@ def test_a_paragraph_goes_on_below_its_own_beginning():
 
 def test_each_problem_keeps_its_own_line_and_goes_on_below_its_text():
     said = paragraph("it cannot be used:\n  - first problem here\n  - second", "", "  ", 20)
-    assert said.splitlines() == [
-        "it cannot be used:",
-        "    - first problem",
-        "      here",
-        "    - second",
-    ]
+    assert said.splitlines() == ["it cannot be used:", "    - first problem", "      here", "    - second"]
 
 
 def test_a_command_stays_on_one_line():

@@ -270,12 +270,7 @@ def test_a_password_is_not_handed_over(typed, plugins, typing, books, journal, c
 
 def test_paths_are_handed_over_as_the_terminal_means_them(tmp_path):
     row = SimpleNamespace(permissions=PluginPermissions(read=("{base}", "/etc/x"), write=("{more}",), net=("{hosts}",)))
-    given = (
-        "base=./data",
-        'more=["a", "/b", "~/c"]',
-        "hosts=./not-a-path",
-        "greeting=./neither",
-    )
+    given = ("base=./data", 'more=["a", "/b", "~/c"]', "hosts=./not-a-path", "greeting=./neither")
     assert absolute(given, row, tmp_path) == (
         f"base={tmp_path}/data",
         f'more=["{tmp_path}/a", "/b", "~/c"]',

@@ -37,11 +37,7 @@ def test_what_waits_is_brought_in_or_given_up_and_what_was_brought_in_is_taken_b
     waits = FileChange(path="a", status="added")
     done = FileChange(path="b", status="added", state="applied", written=(Written("b", ""),))
     cell = FileChange(path="n.ipynb#c", status="added", kind="code", state="applied", written=(Written("c", ""),))
-    assert of_changes("run-1", [waits, done]) == [
-        "%kagura apply run-1",
-        "%kagura discard run-1",
-        "%kagura undo run-1",
-    ]
+    assert of_changes("run-1", [waits, done]) == ["%kagura apply run-1", "%kagura discard run-1", "%kagura undo run-1"]
     assert of_changes("run-1", [cell]) == []
 
 

@@ -123,10 +123,7 @@ def test_a_long_cell_is_mended_and_one_that_is_moved_stays_as_its_person_wrote_i
     around = Notebook("work.ipynb", "live", (LOAD, long, NotebookCell("here")), "here")
     # As if the token of the cell were leased.
     monkeypatch.setattr(Scrubber, "scrub", lambda _self, text: text.replace(KEY, "(hidden)"))
-    script = [
-        Ask("move_cell", {"cell": "a", "below": "long"}),
-        Ask("edit_cell", {"cell": "long", "source": "x = 2"}),
-    ]
+    script = [Ask("move_cell", {"cell": "a", "below": "long"}), Ask("edit_cell", {"cell": "long", "source": "x = 2"})]
     cockpit, outcome, file, _ = proposing(cockpit_with, project, *script, notebook=around)
     assert sorted(change.state for change in outcome.changes) == ["proposed", "proposed"]
     cockpit.changes_desk.apply(outcome.run_id, by="ann")

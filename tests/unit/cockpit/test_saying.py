@@ -104,15 +104,7 @@ def test_a_recorded_sentence_stands_in_the_card_of_every_replay_in_its_place(coc
         played.result(60)
         view = RunView().apply_all(row.event for row in cockpit.journal.events(run_id=played.run_id))
         texts.append([item_text(item) for item in view.items])
-    assert (
-        texts[0]
-        == texts[1]
-        == [
-            "Which?",
-            "< the second sheet  (said when this was recorded; heard)",
-            "As you say.",
-        ]
-    )
+    assert texts[0] == texts[1] == ["Which?", "< the second sheet  (said when this was recorded; heard)", "As you say."]
 
 
 def test_a_brain_that_cannot_take_it_says_so_in_the_record_and_to_whoever_spoke(cockpit_with, project, elsewhere):

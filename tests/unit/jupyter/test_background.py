@@ -151,10 +151,7 @@ def is_ours(pid: int) -> bool:
 def test_rules_are_compiled_by_a_process_of_low_priority_that_ends_with_a_killed_kernel(tmp_path):
     home = tmp_path / "home"
     with subprocess.Popen(
-        [sys.executable, "-c", KERNEL],
-        env={**os.environ, "KAGURA_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", KERNEL], env={**os.environ, "KAGURA_HOME": str(home)}, stdout=subprocess.PIPE, text=True
     ) as kernel:
         (child,) = map(int, kernel.stdout.readline().split())
         wait_until(lambda: is_ours(child))

@@ -86,9 +86,7 @@ def test_long_output_is_cut_with_a_word_about_the_rest(story, view_of):
 
 def test_an_approval_card_shows_everything_and_whose_words_they_are(story, view_of):
     request = story.asks(
-        "git push\n\nin /home/ada/p",
-        reason="I want to",
-        arguments={"command": "git push", "directory": "/home/ada/p"},
+        "git push\n\nin /home/ada/p", reason="I want to", arguments={"command": "git push", "directory": "/home/ada/p"}
     )
     page = live(view_of(story.started(), request))
     assert "git push" in page.text
@@ -301,8 +299,7 @@ def test_nothing_that_a_model_or_a_box_says_gets_out_of_its_card(one, two, three
             ),
             events.Noted(**ids, text=three),
             events.ChangesCollected(
-                **ids,
-                changes=(FileChange(path=one or "p", status="added", diff=f"@@ -1 +1 @@\n-{two}\n+{three}"),),
+                **ids, changes=(FileChange(path=one or "p", status="added", diff=f"@@ -1 +1 @@\n-{two}\n+{three}"),)
             ),
         ]
     )

@@ -70,13 +70,7 @@ def test_buttons_that_are_about_files_beyond_what_is_shown_say_so():
 
 
 def table(before: bytes, after: bytes) -> str:
-    change = FileChange(
-        "t.csv",
-        "modified",
-        size=len(after),
-        old_sha256="a" * 64,
-        diff="@@ -1 +1 @@\n-x\n+y\n",
-    )
+    change = FileChange("t.csv", "modified", size=len(after), old_sha256="a" * 64, diff="@@ -1 +1 @@\n-x\n+y\n")
     shown = changes_blocks({"t.csv": change}, live=False, beside=Beside({"t.csv": after}, {"t.csv": before}))
     return Page(html_of(shown)).text
 

@@ -179,10 +179,7 @@ def test_the_hub_may_make_what_it_makes_and_nothing_else(hub):
         verb, _, what = name.partition("_")
         plain = what.removeprefix("namespaced_").replace("_", "")
         asked.add((verb, "networkpolicies" if plain == "networkpolicy" else f"{plain}s"))
-    rights = [
-        only("hub-boxes.yaml", "ClusterRole", "kagura-hub"),
-        only("hub-boxes.yaml", "Role", "kagura-accounts"),
-    ]
+    rights = [only("hub-boxes.yaml", "ClusterRole", "kagura-hub"), only("hub-boxes.yaml", "Role", "kagura-accounts")]
     rules = [rule for one in rights for rule in one["rules"]]
     given = {(verb, resource) for rule in rules for verb in rule["verbs"] for resource in rule["resources"]}
     assert given == asked | {("bind", "clusterroles")}

@@ -114,11 +114,7 @@ class OneRun:
             order, house.person, house.journal, house.clock, lambda: self.untrusted, self.recorder.record
         )
         self.approver = RecordedApprover(
-            self.trusting,
-            self.recorder,
-            house.clock,
-            offered=self.trusting.offered,
-            decided=self.trusting.decided,
+            self.trusting, self.recorder, house.clock, offered=self.trusting.offered, decided=self.trusting.decided
         )
         self.calls = 0
 

@@ -53,10 +53,7 @@ class Rig:
         self.journal.append(RunFinished(**base, status=status, brain="fake", model="m-1", duration=seconds, **figures))
 
     def lesson(
-        self,
-        trigger: str = "`./deploy.sh` ended with 3",
-        trusted: bool = False,
-        author: Author = Author.ENGINE,
+        self, trigger: str = "`./deploy.sh` ended with 3", trusted: bool = False, author: Author = Author.ENGINE
     ) -> str:
         """What one of them learned."""
         failure = Failure("command", trigger, "the lock is stale", "", "bash", "./deploy.sh")

@@ -34,7 +34,7 @@ def test_whatever_an_author_writes_is_a_text_in_the_box(text):
     assert found["MODULES"] == {"words": ("words-plugin", [("upper", f"({text})", text)])}
     # Values alone: running it does nothing.
     assert {type(node) for node in ast.walk(ast.parse(source))} <= {
-        *(ast.Module, ast.Assign, ast.Name, ast.Store, ast.Load, ast.Constant, ast.Dict, ast.Tuple, ast.List),
+        *(ast.Module, ast.Assign, ast.Name, ast.Store, ast.Load, ast.Constant, ast.Dict, ast.Tuple, ast.List)
     }
 
 

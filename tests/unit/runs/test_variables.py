@@ -70,10 +70,7 @@ async def test_what_was_left_is_brought_and_the_newest_file_of_a_name_counts(sta
 
 async def test_what_was_not_made_is_missing_with_the_reason(stage):
     brought = await left(stage, "x", "y", y__kagura=b'{"error": "a function\\u001b[2J cannot cross"}\n')
-    assert brought.missing == (
-        ("x", "nothing of that name was made"),
-        ("y", "a function [2J cannot cross"),
-    )
+    assert brought.missing == (("x", "nothing of that name was made"), ("y", "a function [2J cannot cross"))
     assert [row.error for row in stage.recorder.variables] == [why for _, why in brought.missing]
 
 

@@ -107,7 +107,7 @@ async def test_no_key_of_this_process_reaches_a_command(monkeypatch, tmp_path):
     names = {line.split("=")[0] for line in result.stdout.text.splitlines()}
     assert names == {
         "CI", "GIT_TERMINAL_PROMPT", "HOME", "KAGURA_HOST_COMMAND", "LANG", "LOGNAME", "NO_COLOR", "PAGER", "PATH",
-        "TERM", "USER",
+        "TERM", "USER"
     }  # fmt: skip
     assert "CI=1" in result.stdout.text
     assert "TERM=dumb" in result.stdout.text

@@ -71,10 +71,7 @@ def test_an_unsafe_command_cannot_be_pre_approved():
 def test_the_strict_order_takes_meta_characters_and_strangers_out_of_the_box():
     decision = decide_route("rm x | cat", AUTO, Routing(strict=True))
     assert (decision.route, decision.needs_approval) == (ExecutionRoute.HOST, True)
-    assert decision.reasons == (
-        "command contains shell metacharacters: |",
-        "command 'rm' is not in the safe list",
-    )
+    assert decision.reasons == ("command contains shell metacharacters: |", "command 'rm' is not in the safe list")
 
 
 def test_the_strict_order_leaves_safe_commands_in_the_box_and_knows_no_pre_approval():

@@ -55,10 +55,7 @@ def test_the_guest_looks_for_changes_where_there_is_an_overlay(spec: BoxSpec, co
 
 def test_what_is_shown_as_it_is_travels_in_order() -> None:
     shown = (ShownPath(Path("/a"), "/plugin/read/0"), ShownPath(Path("/b"), "/plugin/write/0", writable=True))
-    assert asked(BoxSpec(shown=shown))["shown"] == [
-        ["/a", "/plugin/read/0", False],
-        ["/b", "/plugin/write/0", True],
-    ]
+    assert asked(BoxSpec(shown=shown))["shown"] == [["/a", "/plugin/read/0", False], ["/b", "/plugin/write/0", True]]
 
 
 def test_the_environment_is_small_and_the_specs_word_is_last() -> None:

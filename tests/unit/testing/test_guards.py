@@ -39,11 +39,7 @@ def test_everything_that_says_where_things_lie_points_below_the_false_home(name)
 @pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1"])
 def test_leaving_the_machine_is_refused_and_the_marker_is_named(host):
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with (
-        socket.socket(family) as sock,
-        expected_refusals(),
-        pytest.raises(Refused, match=r"@pytest\.mark\.network"),
-    ):
+    with socket.socket(family) as sock, expected_refusals(), pytest.raises(Refused, match=r"@pytest\.mark\.network"):
         sock.connect((host, 443))
 
 

@@ -94,12 +94,7 @@ async def test_a_note_may_concern_its_session_alone(access):
 
 def test_what_a_note_says_is_private_and_looking_is_read_only(access):
     toolbox = Toolbox([RememberTool(access), RecallTool(access), ReferenceTool(access), RelateTool(access)])
-    assert toolbox.private("remember", ["scope", "type", "tags", "txt", "text"]) == (
-        "type",
-        "tags",
-        "txt",
-        "text",
-    )
+    assert toolbox.private("remember", ["scope", "type", "tags", "txt", "text"]) == ("type", "tags", "txt", "text")
     assert [spec.read_only for spec in toolbox.specs()] == [False, True, True, False]
 
 

@@ -193,6 +193,6 @@ async def test_it_can_be_switched_off_and_then_the_likeliest_is_taken(talk_of):
 
 def test_only_the_very_word_counts():
     assert [parse_intent(text) for text in ("say", " SAY\n", "task", "ask", "answer")] == [
-        "say", "say", "task", "ask", "answer",
+        "say", "say", "task", "ask", "answer"
     ]  # fmt: skip
     assert [parse_intent(text) for text in ("", "unsure", "say it", "`say`", "allow", "say\nanswer")] == [None] * 6

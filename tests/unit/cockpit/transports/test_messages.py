@@ -31,12 +31,7 @@ FACTS = {"run_id": RUN, "session_id": "fake-room", "at": datetime(2026, 1, 1, tz
 def request(kind: ApprovalKind = ApprovalKind.HOST_COMMAND, **more: object) -> ApprovalRequest:
     values = {"detail": "rm -r out", "title": "Run on the host", **more}
     return ApprovalRequest(
-        id="app-00000000000001",
-        run_id=RUN,
-        session_id="fake-room",
-        kind=kind,
-        requested_at=FACTS["at"],
-        **values,
+        id="app-00000000000001", run_id=RUN, session_id="fake-room", kind=kind, requested_at=FACTS["at"], **values
     )
 
 

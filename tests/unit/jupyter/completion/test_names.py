@@ -119,9 +119,7 @@ def test_approvals_that_wait_are_offered_alone_and_a_question_offers_its_answers
     for event in (run.started(), run.asked("app-1"), run.decided("app-1")):
         journal.append(event)
     Mailbox(journal).post(run.request("app-2", options=("this run", "never")))
-    assert told(names, Kind.APPROVAL, "approve") == {
-        "app-2": "Run a command on this machine (run-1)",
-    }
+    assert told(names, Kind.APPROVAL, "approve") == {"app-2": "Run a command on this machine (run-1)"}
     assert list(told(names, Kind.TEXT, "approve", "app-2")) == ["this run", "never"]
     assert told(names, Kind.TEXT, "approve", "app-2", "this") == {}
 

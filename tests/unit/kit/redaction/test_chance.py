@@ -149,7 +149,7 @@ def test_a_judge_is_asked_once_about_a_value_and_again_about_another_or_in_anoth
     judged = once(judge.__call__)
     with remembered():
         assert [judged(b"abcd"), judged(b"abcd"), judged(b"abc"), judged(b"abcd", 9), judged(b"abcd", 9)] == [
-            True, True, False, False, False,
+            True, True, False, False, False
         ]  # fmt: skip
     assert judge.asked == [b"abcd", b"abc", b"abcd"]
 
