@@ -1,11 +1,13 @@
-"""Events of a run, as the engine would tell them."""
+"""A cockpit with fakes, and events of a run as the engine would tell them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -22,6 +24,9 @@ from kagura_kernel.domain.events import (
     ToolFinished,
 )
 from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.box import FakeBackend
+from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.views.run import RunView
 
 BEGAN = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
@@ -35,6 +40,23 @@ DIFF = """\
 +new
 +more
 """
+
+
+@pytest.fixture
+def cockpit(tmp_path: Path) -> Iterator[Cockpit]:
+    """A cockpit whose boxes are fakes."""
+    cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend())
+    yield cockpit
+    cockpit.close()
+
+
+@pytest.fixture
+def journal(tmp_path: Path, cockpit: Cockpit) -> Iterator[Journal]:
+    """The journal of that cockpit, as another process opens it."""
+    assert cockpit.records
+    found = Journal.open(tmp_path / "home")
+    yield found
+    found.close()
 
 
 class Story:

@@ -27,8 +27,6 @@ from kagura_kernel.jupyter.charts.picture import MARKDOWN_ROWS, VEGA_LITE_MIME
 from kagura_kernel.jupyter.charts.timeline import BRAIN, YOU, Bar, bars
 from kagura_kernel.render.html import html_of
 from kagura_kernel.render.text import lines_of
-from kagura_kernel.testing.box import FakeBackend
-from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.views.boards import costs_blocks
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.head import head_blocks
@@ -76,21 +74,6 @@ def connection(host, **fields):
     given = {"port": 443, "allowed": True, "rule": "", "reason": "", "times": 1}
     ids = {"run_id": "run-1", "session_id": "ses-1", "connection_id": "con-1", "at": datetime(2026, 1, 1, tzinfo=UTC)}
     return EgressRow(**ids, host=host, **given | fields)
-
-
-@pytest.fixture
-def cockpit(tmp_path):
-    found = fake_cockpit(tmp_path / "home", backend=FakeBackend())
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def journal(tmp_path, cockpit):
-    assert cockpit.records
-    found = Journal.open(tmp_path / "home")
-    yield found
-    found.close()
 
 
 def test_costs_are_drawn_by_day_brain_and_model_and_days_without_a_run_have_their_place():

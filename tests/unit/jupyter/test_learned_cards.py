@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,8 +21,6 @@ from kagura_kernel.jupyter.charts.picture import VEGA_LITE_MIME, Chart
 from kagura_kernel.patterns.lessons import LONGEST, Failure, lesson_draft, lesson_of
 from kagura_kernel.patterns.plans import read_answer
 from kagura_kernel.render.html import html_of, words_of
-from kagura_kernel.testing.box import FakeBackend
-from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.views import card
 from kagura_kernel.views.body import item_blocks
@@ -270,13 +268,6 @@ def test_a_record_counts_what_was_shown_and_the_ids_stand_beside_it():
 
 
 HEADLESS = SimpleNamespace(kernel=None, user_ns={})
-
-
-@pytest.fixture
-def cockpit(tmp_path: Path) -> Iterator[Cockpit]:
-    cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend())
-    yield cockpit
-    cockpit.close()
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -35,13 +35,6 @@ from tests.support.sample_run import SampleRun
 from tests.support.steering import steer
 
 HEADLESS = SimpleNamespace(kernel=None, user_ns={})
-
-
-@pytest.fixture
-def cockpit(tmp_path: Path) -> Iterator[Cockpit]:
-    cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend())
-    yield cockpit
-    cockpit.close()
 
 
 @pytest.fixture

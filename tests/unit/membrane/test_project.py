@@ -9,13 +9,6 @@ from kagura_kernel.domain.errors import WorkspaceRefused, WorkspaceUnreadable
 from kagura_kernel.membrane.project import HostState, ProjectFiles, UnsafePath, link_hash, make_project, split_path
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    return root
-
-
 def test_a_file_is_told_with_its_hash_and_as_much_content_as_was_asked_for(root: Path) -> None:
     (root / "a.txt").write_bytes(b"hello")
     state = ProjectFiles(root).state("a.txt", keep=5)

@@ -6,13 +6,6 @@ from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.membrane.protection import Protection
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    return root
-
-
 def covered(root: Path, *paths: str, standing: tuple[str, ...] = (), subpaths: tuple[str, ...] = ()) -> list[str]:
     """Which of these paths are protected when all of them are changed at once in a project that holds `standing`."""
     for path in standing:

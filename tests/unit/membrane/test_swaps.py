@@ -13,13 +13,6 @@ def sha(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    return root
-
-
 @pytest.fixture(params=["with an exchange", "without one"])
 def files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, root: Path) -> ProjectFiles:
     if request.param == "without one":

@@ -17,13 +17,6 @@ SHA = hashlib.sha256(CONTENT).hexdigest()
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    return root
-
-
-@pytest.fixture
 async def blobs(tmp_path: Path) -> BlobStore:
     async def content() -> AsyncIterator[bytes]:
         yield CONTENT

@@ -7,35 +7,17 @@ import pytest
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.errors import ApprovalUnknown, RunUnknown
 from kagura_kernel.journal.owner import process_owner
-from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter import boards
 from kagura_kernel.jupyter.boards import RunBoard
 from kagura_kernel.jupyter.tables import board_table
 from kagura_kernel.render.html import html_of
 from kagura_kernel.render.text import lines_of
-from kagura_kernel.testing.box import FakeBackend
-from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.views.boards import board_blocks, is_simple
 from tests.support.card_page import Page
 from tests.support.sample_run import SampleRun
 
 NOW = datetime(2026, 1, 1, 12, 5, tzinfo=UTC)
-
-
-@pytest.fixture
-def cockpit(tmp_path):
-    found = fake_cockpit(tmp_path / "home", backend=FakeBackend())
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def journal(tmp_path, cockpit):
-    assert cockpit.records
-    found = Journal.open(tmp_path / "home")
-    yield found
-    found.close()
 
 
 def lines(cockpit):
