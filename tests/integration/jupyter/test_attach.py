@@ -101,16 +101,6 @@ def test_a_run_is_attached_approved_and_seen_to_its_end_from_another_notebook(ke
     assert (row.verdict, row.via) == ("allow", "cell")
 
 
-def test_a_run_is_stopped_from_another_notebook(kernel, second, journal):
-    first = kernel.send("%%sandbox bash\nsleep 300", person=True)
-    kernel.follow(first, shown)
-    looking = second.send(f"%kagura attach {run_id_of(journal)}", person=True)
-    opened = up_to(second, looking, shown)
-    second.press(comm_of(opened), act="stop")
-    assert record(up_to(second, looking, ends))["status"] == "killed"
-    assert record(up_to(kernel, first, ends))["status"] == "killed"
-
-
 def test_a_run_that_is_over_is_shown_as_it_was_in_any_notebook_and_in_two_cells(kernel, second, journal):
     messages = kernel.run("%%sandbox bash\necho hello > made.txt; echo out", person=True)
     [there] = [m["content"]["data"][RUN_MIME] for m in messages if ends(m)]
@@ -170,12 +160,6 @@ def test_a_wait_without_a_person_is_interrupted_and_the_run_goes_on(kernel, jour
     kernel.run("%kagura kill last")
 
 
-def test_an_unknown_run_is_one_calm_line(kernel):
-    [error] = [m["content"] for m in kernel.run("%kagura attach run-nothing", person=True) if m["msg_type"] == "error"]
-    assert error["ename"] == "RunUnknown"
-    assert len(error["traceback"]) == 1
-
-
 def test_a_question_in_the_background_is_told_once_below_the_next_cell_and_never_without_a_person(kernel, journal):
     cassette(kernel.project, ("bash", {"command": "touch allowed", **HOST}))
     begun = kernel.run("run = get_ipython().run_cell_magic('kagura', '--replay c.jsonl --bg', 'Go.')", person=True)
@@ -212,21 +196,3 @@ def test_the_board_of_runs_shows_every_notebook_and_its_buttons_act_there(kernel
     assert "data-act" not in static["text/html"]
     (row,) = views.approvals(journal)
     assert (row.verdict, row.via) == ("allow", "board")
-
-
-def test_the_board_without_a_person_is_a_table(kernel):
-    kernel.run("%%sandbox bash\necho over")
-    messages = kernel.run("board = %kagura watch\nlist(board.columns)[:3], board.status[0]")
-    assert "['run', 'status', 'waits_for'], 'done'" in str(messages)
-
-
-def test_charts_and_costs_are_values_with_pictures_tables_and_text(kernel):
-    kernel.run("%%sandbox bash\ncurl -sS https://example.org/; echo over")
-    for command in ("chart timeline last", "chart egress last"):
-        [value] = [m for m in kernel.run(f"%kagura {command}") if m["msg_type"] == "execute_result"]
-        data = value["content"]["data"]
-        assert set(data) == {"application/vnd.vegalite.v5+json", "text/markdown", "text/plain"}
-    [calm] = [m for m in kernel.run("%kagura chart cost") if m["msg_type"] == "execute_result"]
-    assert calm["content"]["data"]["text/plain"].startswith("No run has cost anything since ")
-    panel = str(kernel.run("%kagura cost", person=True))
-    assert "Today (UTC): $0.00 (1 run)" in panel

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 import sqlite3
 import subprocess
 import sys
@@ -12,7 +11,6 @@ import pytest
 from kagura_kernel.render.html import bare
 from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.patience import wait_until
-from tests.support.kernel import kernel_environ
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
 
@@ -35,12 +33,6 @@ def plain(messages):
 
 def shows_widget(message):
     return message["msg_type"] == "display_data" and WIDGET in message["content"]["data"]
-
-
-def messages_html(messages):
-    return "".join(
-        m["content"]["data"].get("text/html", "") for m in messages if m["msg_type"] == "update_display_data"
-    )
 
 
 def errors(messages):
@@ -193,21 +185,6 @@ def test_a_click_on_allow_is_heard_while_the_cell_waits(kernel):
     assert "Allowed by" in plain(messages)[-2]
 
 
-def test_an_approval_is_answered_from_another_kernel(kernel, kernels, private_home):
-    cassette(kernel.project, ("bash", {"command": "touch allowed", **HOST}))
-    request = kernel.send("%%kagura --replay c.jsonl\nGo.", person=True)
-    kernel.follow(request, lambda message: "Allow once" in json.dumps(sent_parts([message])))
-    other = kernels.take("python3", kernel.project, kernel_environ(private_home))
-    other.run("%load_ext kagura_kernel")
-    assert "waiting   app-" in plain(other.run("%kagura status"))[0]
-    other.run(
-        "approvals = %kagura approvals\nget_ipython().run_line_magic('kagura', f'approve {approvals.approval[0]}')"
-    )
-    messages = kernel.follow(request)
-    assert (kernel.project / "allowed").exists()
-    assert "by command" in messages_html(messages)
-
-
 def test_a_click_that_comes_too_late_is_told_and_harms_nothing(kernel):
     cassette(kernel.project, ("bash", {"command": "touch allowed", **HOST}))
     request = kernel.send("%%kagura --replay c.jsonl\nGo.", person=True)
@@ -221,13 +198,6 @@ def test_a_click_that_comes_too_late_is_told_and_harms_nothing(kernel):
     [error] = errors(kernel.follow(request))
     assert error["ename"] == "RunKilled"
     assert not (kernel.project / "allowed").exists()
-
-
-def test_without_a_person_what_needs_an_approval_is_denied_at_once_and_says_so(kernel):
-    cassette(kernel.project, ("bash", {"command": "touch not-allowed", **HOST}))
-    text = plain(kernel.run("%%kagura --replay c.jsonl\nGo."))[0]
-    assert "Denied by policy: nobody is here who could be asked" in text
-    assert not (kernel.project / "not-allowed").exists()
 
 
 def test_runs_in_the_background_can_be_steered_and_awaited(kernel):
@@ -247,32 +217,12 @@ def test_runs_in_the_background_can_be_steered_and_awaited(kernel):
     assert error["ename"] == "RunKilled"
 
 
-def test_twenty_runs_at_once_finish(kernel):
-    for number in range(20):
-        kernel.run(f"%%sandbox bash --bg --new\necho number {number}", person=True)
-    messages = kernel.run(
-        "for run in [value for value in Out.values() if hasattr(value, 'kill')]:\n    print((await run).text.strip())"
-    )
-    text = "".join(message["content"]["text"] for message in messages if message["msg_type"] == "stream")
-    assert text.splitlines() == [f"number {number}" for number in range(20)]
-
-
 def test_the_magic_called_by_its_name_waits_and_asks_nobody(kernel):
     cassette(kernel.project, ("bash", {"command": "touch not-allowed", **HOST}))
     code = "outcome = get_ipython().run_cell_magic('kagura', '--replay c.jsonl', 'Go.')\nprint(outcome.status)"
     messages = kernel.run(code, person=True)
     assert "Denied by policy" in plain(messages)[0]
     assert not (kernel.project / "not-allowed").exists()
-
-
-def test_changes_are_applied_and_discarded_by_command(kernel):
-    kernel.run("%%sandbox bash\necho a > a.txt; echo b > b.txt; echo c > c.txt")
-    assert "applied: a.txt" in str(kernel.run("%kagura apply last a.txt"))
-    assert (kernel.project / "a.txt").read_text() == "a\n"
-    assert "discarded: b.txt" in str(kernel.run("%kagura discard last b.txt"))
-    shown = plain(kernel.run("%kagura changes last"))[0]
-    assert shown.splitlines()[1:] == ["A a.txt  +1 -0  (applied)", "A b.txt  +1 -0  (discarded)", "A c.txt  +1 -0"]
-    assert not (kernel.project / "b.txt").exists()
 
 
 def test_after_unloading_nothing_is_left_and_it_can_be_loaded_again(kernel):
@@ -351,13 +301,6 @@ def test_an_interrupt_below_another_magic_stops_the_run(kernel):
     assert "stopped" in plain(messages)[0]
 
 
-def test_help_is_printed_with_a_line_for_each_option(kernel):
-    for question in ("%%kagura --help", "%%sandbox ?\nx"):
-        messages = kernel.run(question)
-        assert errors(messages) == []
-        assert "\n  --timeout SECONDS " in str(messages[2]["content"]["text"])
-
-
 def test_with_write_through_every_file_is_shown_with_what_became_of_it(kernel):
     calls = [("write_file", {"path": name, "content": f"{name}\n"}) for name in ("a.txt", "b.txt", "c.txt")]
     cassette(kernel.project, *calls)
@@ -379,19 +322,6 @@ def test_a_journal_that_cannot_be_written_leaves_one_calm_line_and_no_card(kerne
         assert error["ename"] == "JournalUnwritable"
         assert len(error["traceback"]) == 1
         assert plain(messages) == []
-
-
-def test_last_is_the_newest_run_that_can_still_be_stopped(kernel):
-    [begun] = plain(kernel.run("%%sandbox bash --bg --new\nsleep 60"))
-    kernel.run("%%sandbox bash\necho over")
-    messages = kernel.run("%kagura kill last")
-    assert messages[2]["content"]["text"].split()[0] in begun
-    kernel.run("import contextlib\nwith contextlib.suppress(Exception):\n    await Out[min(Out)]")
-    [error] = errors(kernel.run("%kagura kill last"))
-    assert "no run is going on" in error["evalue"]
-    [over] = errors(kernel.run("runs = %kagura runs\nget_ipython().run_line_magic('kagura', f'kill {runs.run[0]}')"))
-    assert over["ename"] == "RunOver"
-    assert len(over["traceback"]) == 1
 
 
 def test_a_run_below_another_magic_may_go_on_in_the_background(kernel):
@@ -434,13 +364,7 @@ def test_without_a_person_a_run_in_the_background_shows_its_card_once(kernel):
     assert shown == ["[sandbox run: done]\n\nleft alone"]
 
 
-QUESTION = re.compile(r'data-approval=\\"(app-[^\\"]+)')
 CELL = "%%sandbox bash --writable-root\ntouch started"
-
-
-def opening(message):
-    """The state that a widget begins with; nothing for other messages."""
-    return message["content"].get("data", {}).get("state", {}) if message["msg_type"] == "comm_open" else {}
 
 
 def test_a_start_that_nobody_can_allow_stops_run_all_with_one_calm_line(kernel):
@@ -452,18 +376,6 @@ def test_a_start_that_nobody_can_allow_stops_run_all_with_one_calm_line(kernel):
     assert "ERR_APPROVAL" in line
     [card] = [message["content"]["data"] for message in messages if message["msg_type"] == "display_data"]
     assert "[sandbox run: denied]" in card["text/plain"]
-
-
-def test_a_start_that_a_person_denies_stops_run_all_with_one_calm_line(kernel):
-    request = kernel.send(CELL, person=True)
-    shown = kernel.follow(request, lambda message: QUESTION.search(json.dumps(message["content"])) is not None)
-    [comm] = [message["content"]["comm_id"] for message in shown if "parts" in opening(message)]
-    [ident] = QUESTION.search(json.dumps(shown[-1]["content"])).groups()
-    kernel.press(comm, act="deny", id=ident)
-    [error] = errors(kernel.follow(request))
-    assert error["ename"] == "RunDenied"
-    [line] = error["traceback"]
-    assert "ERR_APPROVAL_DENIED" in line
 
 
 def test_a_denied_run_in_the_background_raises_where_it_is_awaited(kernel):

@@ -263,17 +263,6 @@ def test_an_approval_is_answered_at_the_console(console, answer, words, ran):
     assert (console.project / "on-the-host").exists() is ran
 
 
-def test_every_kind_of_cell_works_at_a_console(console):
-    console.sendline("What is this?")
-    console.expect_exact("You said: What is this?")
-    console.expect_exact("In [2]: ")
-    console.sendline("/status")
-    console.expect_exact("Nothing runs")
-    console.expect_exact("In [3]: ")
-    console.sendline("!echo from $((40 + 2))")
-    console.expect_exact("from 42")
-
-
 def test_an_approval_decided_elsewhere_does_not_wait_for_the_console(kagura):
     request = kagura.execute("host: touch decided", allow_stdin=True)
     assert "[y/N]" in kagura.input_asked()
@@ -288,17 +277,6 @@ def test_an_approval_decided_elsewhere_does_not_wait_for_the_console(kagura):
     assert "RunOutcome(done" in text
     assert (kagura.project / "decided").exists()
     kagura.ask("delete_subshell_request", {"subshell_id": subshell})
-
-
-def test_what_is_no_answer_is_asked_again_and_the_next_one_counts(kagura):
-    request = kagura.execute("host: touch decided", allow_stdin=True)
-    kagura.input_asked()
-    kagura.type("perhaps")
-    assert "[y/N]" in kagura.input_asked()
-    kagura.type("yes")
-    text = str(kagura.follow(request))
-    assert "That is none of the answers." in text
-    assert (kagura.project / "decided").exists()
 
 
 def test_a_front_end_with_cells_or_with_comms_gets_widgets(kagura):

@@ -92,33 +92,6 @@ def test_an_interrupt_calls_it_off_in_one_line_and_the_card_is_finished(guest):
     assert "app-" not in plain(guest.run("%kagura approvals --pending"))
 
 
-def test_without_a_person_the_policy_says_no_and_how_to_say_yes(guest):
-    messages = guest.run(ENABLE)
-    assert [record["error_code"] for record in records(messages)] == ["ERR_PLUGIN_CONFIG"]
-    messages = guest.run(f"{ENABLE} greeting=hi")
-    [record] = records(messages)
-    assert (record["status"], record["via"]) == ("refused", "policy")
-    assert "--accept-risk" in errors(messages)[0]["evalue"]
-    messages = guest.run(f"{ENABLE} greeting=hi --accept-risk low")
-    assert [record["status"] for record in records(messages)] == ["enabled"]
-    assert "hi Ada" in plain(guest.run(CALL))
-
-
-def test_below_another_magic_nobody_is_asked(guest):
-    messages = guest.run(f"%%time\n{ENABLE}", person=True)
-    assert records(messages)[-1]["status"] == "refused"
-    assert not any(message["msg_type"] == "comm_open" for message in messages)
-
-
-def test_the_kagura_kernel_enables_by_its_own_command(kagura):
-    write_plugin(kagura.project / "plugins", source=SOURCE)
-    kagura.run("%%py\n" + AUDITOR.format(answers="report()"))
-    messages = kagura.run("/plugin enable greeter greeting=hey --accept-risk medium\n/plugin list")
-    assert records(messages)[-1]["status"] == "enabled"
-    assert any("enabled" in line and "greeter" in line for line in plain(messages).splitlines())
-    assert "hey Ada" in plain(kagura.run(CALL))
-
-
 @pytest.fixture
 def terminal(tmp_path, private_home):
     """IPython in a terminal with the extension loaded, an honest auditor, and the plugin in its project."""
@@ -154,15 +127,6 @@ def test_in_a_terminal_the_report_is_read_and_the_form_is_filled_in_by_lines(ter
     terminal.expect_exact("it needs a value")
     terminal.sendline("hello")
     terminal.expect_exact("is enabled in this session")
-    terminal.sendline("print(6 * 7)")
-    terminal.expect_exact("42")
-
-
-def test_in_a_terminal_control_c_at_the_prompt_calls_it_off(terminal):
-    terminal.sendline(ENABLE)
-    terminal.expect_exact("(r)eject [r]: ")
-    terminal.sendintr()
-    terminal.expect_exact("was stopped by")
     terminal.sendline("print(6 * 7)")
     terminal.expect_exact("42")
 

@@ -92,20 +92,6 @@ def test_control_c_stops_the_run_with_one_calm_line(terminal):
     terminal.expect_exact("42")
 
 
-def test_control_c_ends_the_wait_for_a_run_in_the_background_and_not_the_run(terminal):
-    enter(terminal, "%%sandbox bash --bg\nsleep 60")
-    terminal.expect_exact("In [2]: ")
-    terminal.sendline("run = _.result; print('have', run.run_id[:4])")
-    terminal.expect_exact("have run-")
-    # Said by the loop, so once the cell waits: an interrupt before that would be any cell's.
-    enter(terminal, "import asyncio; asyncio.get_running_loop().call_soon(print, 'wait' + 'ing'); await run")
-    terminal.expect_exact("waiting")
-    terminal.sendintr()
-    terminal.expect_exact("goes on. Stop it with `%kagura kill run-")
-    terminal.sendline("print('over:', run.done); run.kill()")
-    terminal.expect_exact("over: False")
-
-
 def test_a_start_is_asked_about_once_and_an_answer_that_is_none_is_asked_again(terminal):
     enter(terminal, "%%sandbox bash --writable-root\necho started")
     terminal.expect_exact("Allow it for [y] this run")

@@ -167,19 +167,6 @@ async def test_only_the_roots_that_a_policy_names_can_be_written(backend, projec
     assert await output(backend, spec, "touch out/new && ! touch new && ls out") == (0, "new\n")
 
 
-async def test_two_boxes_do_not_see_each_others_changes(backend, project):
-    one, two = [await backend.start(BoxSpec(workspace=project)) for _ in range(2)]
-    await one.run(shell_command("echo mine > notes.md; touch /tmp/mine"))
-    assert (await two.run(shell_command("cat notes.md; ls /tmp/mine"))).stdout.text == "notes\n"
-
-
-async def test_many_boxes_start_at_once(backend, project):
-    boxes = await asyncio.gather(*(backend.start(BoxSpec(workspace=project)) for _ in range(20)))
-    results = await asyncio.gather(*(box.run(shell_command(f"echo {box.id}")) for box in boxes))
-    assert [result.stdout.text.strip() for result in results] == [box.id for box in boxes]
-    await asyncio.gather(*(box.close() for box in boxes))
-
-
 async def test_a_parked_box_is_fresh_when_it_is_taken(backend, project):
     spec = BoxSpec(workspace=project)
     parked = await backend.park(spec)
