@@ -3,14 +3,10 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pexpect
 import pytest
 
-from kagura_kernel.domain.memory import Author, Source, Tier
-from kagura_kernel.memory.sqlite.store import SqliteMemory
-from kagura_kernel.patterns.lessons import Failure, lesson_draft
 from tests.support.kernel import kernel_environ
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
@@ -51,26 +47,6 @@ def test_an_approval_is_answered_at_the_keyboard(terminal, answer, words, ran):
     terminal.expect_exact(words)
     terminal.expect_exact("RunOutcome(done")
     assert (terminal.project / "on-the-host").exists() is ran
-
-
-def test_a_plan_is_edited_at_the_keyboard_and_its_lessons_are_told_in_words(terminal, private_home):
-    (terminal.project / "d.jsonl").write_text('{"kagura_cassette": 1}\n{"done": {"text": "Over."}}')
-    task = "Build the report for the board"
-    failure = Failure("command", "`bash report.sh board` ended with 3", "no rule for it")
-    draft = lesson_draft(failure, task=task, scope="", source=Source(Author.ENGINE, run_id="run-1"))
-    home = Path(kernel_environ(private_home)["KAGURA_HOME"])
-    with SqliteMemory(home / "memory.sqlite3") as memory:
-        memory.remember(draft)
-    enter(terminal, f"%%kagura --plan --replay d.jsonl\n{task}")
-    terminal.expect_exact("what was said then: “no rule for it”")
-    terminal.expect_exact("Begin? [y / an amount / no budget / with lessons / N]")
-    terminal.sendline("gladly")
-    terminal.expect_exact("The answers are y, an amount such as `0.50`, `no budget`, `with lessons`")
-    terminal.sendline("y 0.50 with lessons")
-    terminal.expect_exact("Allowed by")
-    terminal.expect_exact("RunOutcome(done")
-    with SqliteMemory(home / "memory.sqlite3") as memory:
-        assert memory.reference(draft.id).tier is Tier.TRUSTED
 
 
 def test_a_question_about_a_host_offers_for_how_long_by_key(terminal):

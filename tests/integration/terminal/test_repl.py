@@ -61,19 +61,6 @@ def test_control_c_stops_the_run_and_the_conversation_goes_on(shell):
     assert len(json.loads(shell.run("runs", "--json").stdout)) == 1
 
 
-def test_an_approval_is_answered_between_two_lines(shell, host_call):
-    child = shell.terminal("repl", "--replay", shell.cassette(host_call()))
-    child.expect_exact(PROMPT)
-    child.sendline("Go.")
-    child.expect_exact("Allow it once? [y/N]")
-    child.sendline("y")
-    child.expect_exact("Allowed by")
-    child.expect_exact(PROMPT)
-    child.sendeof()
-    assert ended(child) == 0
-    assert (shell.project / "on-the-host").exists()
-
-
 def test_the_history_holds_no_secrets_and_nobody_else_reads_it(shell):
     for lines in (["/runs", f"/route -- curl -H 'Authorization: {TOKEN}' x"], ["/help kill"]):
         child = shell.terminal("repl")

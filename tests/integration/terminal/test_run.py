@@ -147,14 +147,6 @@ def test_a_plan_shows_what_its_lessons_say_and_is_edited_at_the_keyboard(shell, 
     assert planned[-1] == agreed
 
 
-def test_nothing_typed_at_a_plan_cancels_it(shell):
-    child = shell.terminal("run", "--plan", "--replay", shell.cassette(), "Go.")
-    child.expect_exact("Begin? [y / an amount / no budget / N]")
-    child.sendline("")
-    child.expect_exact("Denied by")
-    assert ended(child) == 2
-
-
 def test_the_end_of_the_input_denies(shell, host_call):
     child = shell.terminal("run", "--replay", shell.cassette(host_call()), "Go.")
     child.expect_exact("Allow it once? [y/N]")
@@ -178,16 +170,6 @@ def test_no_answer_in_time_denies(shell, host_call):
     child.expect_exact("Allow it once? [y/N] (1 s, no answer is a denial)")
     child.expect_exact("Denied, because nobody answered in time")
     assert ended(child) == 0
-
-
-def test_an_answer_from_another_terminal_takes_the_prompt_with_it(shell, host_call):
-    child = shell.terminal("run", "--replay", shell.cassette(host_call()), "Go.")
-    child.expect_exact("Allow it once? [y/N]")
-    [row] = json.loads(shell.run("approvals", "--pending", "--json").stdout)
-    assert shell.run("approve", row["id"]).returncode == 0
-    child.expect_exact("Allowed by")
-    assert ended(child) == 0
-    assert (shell.project / "on-the-host").exists()
 
 
 def test_control_c_stops_the_run_calmly_and_nothing_stays_behind(shell):
