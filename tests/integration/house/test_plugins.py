@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -46,14 +45,6 @@ def create_host_functions(config):
     return {MODULE: {"stay": stay}}
 """
 CALLS = "%%sandbox --session S\nfrom kagura_host import greeter\ngreeter.stay()\n"
-ASKS = """
-import os, sys
-from pathlib import Path
-from kagura_kernel.assembly import make_cockpit
-from kagura_kernel.cockpit.plugin_talk import EnablePlugin
-cockpit = make_cockpit(os.environ)
-cockpit.plugins.enable(EnablePlugin(name="greeter", static=True, by="ada")).result()
-"""
 FULL = """
 set -e
 cp -a {kept}/. {home}/
@@ -195,26 +186,6 @@ def test_a_kernel_killed_in_the_middle_of_an_audit_leaves_no_auditor_and_no_ques
     assert (listed(terminal)["state"], listed(terminal)["risk"]) == ("discovered", None)
 
 
-def test_a_process_killed_while_it_asks_about_a_plugin_leaves_no_question(environ, project, terminal, journal):
-    write_plugin(project / "plugins")
-    asking = subprocess.Popen([sys.executable, "-c", ASKS], cwd=project, env=environ)
-    try:
-        wait_until(lambda: bool(Mailbox(journal).pending()) or asking.poll() is not None)
-        (request,) = Mailbox(journal).pending()
-        assert request.title == "Enable the plugin greeter 1.0.0, risk UNKNOWN"
-    finally:
-        asking.kill()
-        asking.wait()
-    cockpit = make_cockpit(environ)
-    try:
-        assert len(cockpit.status().lost) == 1
-        assert cockpit.pending() == []
-    finally:
-        cockpit.close()
-    check_nothing_is_open(journal)
-    assert listed(terminal)["approved"] is False
-
-
 def test_a_kernel_killed_while_changed_files_are_asked_about_leaves_no_question_and_no_jail(
     environ, project, terminal, journal
 ):
@@ -335,17 +306,4 @@ def test_a_full_disk_is_said_and_leaves_nothing_half_written(deed, left, settled
     else:
         assert left
     # With room again, all of it can be read.
-    assert "as they were written" in terminal("journal", "verify").stdout
-
-
-@pytest.mark.usefixtures("settled")
-def test_commands_at_once_do_not_lose_each_others_words(terminal):
-    at_once = [("approve", "greeter"), ("unapprove", "greeter"), ("approve", "other"), ("unapprove", "other")] * 2
-    # Processes that have their imports behind them, and so do meet.
-    with ThreadPoolExecutor(len(at_once)) as pool:
-        ended = list(pool.map(lambda words: terminal("plugin", *words, code=None), at_once))
-    assert [one.returncode for one in ended] == [0] * len(ended), [one.stderr for one in ended]
-    for name, approved in (("greeter", True), ("other", False)):
-        terminal("plugin", "approve" if approved else "unapprove", name)
-        assert listed(terminal, name)["approved"] is approved
     assert "as they were written" in terminal("journal", "verify").stdout

@@ -201,10 +201,3 @@ def test_changed_files_are_off_at_the_next_run_which_says_so(session):
     assert notes == ["greeter is off: its files have changed; enable it again to have it audited", NONE_ENABLED]
     session.enable()
     assert session.run()[0].text == "hello-ada\n"
-
-
-def test_enabling_lasts_for_its_session(session):
-    session.enable()
-    handle = session.cockpit.launch(RunRequest(language="python", task=GREETS, session="another"))
-    assert handle.result(60).status == "failed"
-    assert session.run()[0].status == "done"
