@@ -50,26 +50,12 @@ FILTERS = [
 ]
 
 
-@pytest.mark.parametrize("text", ["deploy", ""])
-@pytest.mark.parametrize(("filters", "numbers"), FILTERS)
-def test_a_filter_lets_through_what_fits_and_nothing_else(store, text, filters, numbers):
-    _ones(store)
-
-    assert set(_ids(store, text, k=50, **filters)) == {f"m{number}" for number in numbers}
-
-
 @pytest.mark.parametrize(("filters", "numbers"), FILTERS)
 def test_a_filter_is_the_same_when_it_is_too_broad_for_the_index(store, monkeypatch, filters, numbers):
     monkeypatch.setattr(search, "SELECTIVE", 1)
     _ones(store)
 
     assert set(_ids(store, "deploy", k=50, **filters)) == {f"m{number}" for number in numbers}
-
-
-def test_a_question_without_words_lists_the_newest(store):
-    _ones(store)
-
-    assert _ids(store, " ", k=3) == ["m9", "m8", "m7"]
 
 
 def test_what_does_not_pass_a_filter_does_not_take_the_place_of_what_does(store):
@@ -101,23 +87,6 @@ def test_a_word_too_common_to_be_read_still_orders_what_others_found(store, monk
     store.remember_many([Draft("other", SOURCE) for _ in range(30)])
 
     assert _ids(store, "queue worker", k=1) == [both.id]
-
-
-def test_what_matched_is_told(store):
-    store.remember(Draft("The cellar is flooded", SOURCE, tags=("house",), at=DAY))
-
-    found = store.recall(Query("Which cellars were flooded in May 2025?", tags=("house",)))[0]
-
-    assert set(found.why) == {"cellars", "flooded", "date: 202505", "tag: house"}
-    assert 0 < found.score <= 1
-
-
-def test_a_tag_and_a_summary_are_found_as_words_are(store):
-    tagged = store.remember(Draft("text", SOURCE, tags=("front-end",)))
-    summed = store.remember(Draft("text", SOURCE, summary="the gist"))
-
-    assert _ids(store, "frontend front end") == [tagged.id]
-    assert _ids(store, "gist") == [summed.id]
 
 
 @pytest.mark.parametrize("said", [True, False])
@@ -201,14 +170,3 @@ def test_a_neighbour_that_may_not_be_shown_is_not_shown(store):
     found = [one.memory.text for one in store.recall(Query("pottery", tier=Tier.TRUSTED))]
 
     assert "two bowls" not in found
-
-
-@pytest.mark.parametrize(
-    "text", ['a" OR "b', "NEAR(a b)", "term:x", "*", "'; DROP TABLE memory; --", "^a", "()", "\ue000scope"]
-)
-def test_a_question_is_text_and_never_a_command(store, text):
-    store.remember(Draft("a b", SOURCE))
-
-    store.recall(Query(text))
-
-    assert store.counts().memories == 1
