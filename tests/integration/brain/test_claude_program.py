@@ -1,12 +1,11 @@
 """The Claude brain and its real program, offline: what the program gets, what it is refused, and how it ends."""
 
-import asyncio
 import base64
 import json
 import os
 import signal
 import time
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,14 @@ from kagura_kernel.domain.errors import BrainForgot, BrainLost, BrainNotConfigur
 from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 from kagura_kernel.runs.checkpoints import or_afresh
-from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events, child_processes, first_word
+from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events, child_processes
 from kagura_kernel.testing.patience import eventually
-from tests.support.effort import EVERYTHING
 from tests.support.model_script import (
     BrokenStream,
     Calls,
     ModelTurn,
     Refusal,
     Silence,
-    by_conversation,
     calls,
     images_in,
     offered_tools,
@@ -412,30 +409,6 @@ async def test_without_a_sign_in_nothing_is_started(tmp_path):
         with pytest.raises(BrainNotConfigured, match="ANTHROPIC_API_KEY"):
             await all_events(brain, a_turn(ToolLog()))
         assert server.requests == []
-
-
-@SECOND
-async def test_closing_from_another_task_ends_it(tmp_path):
-    before = child_processes()
-    with ModelServer([says("word " * 400, delay=0.05)]) as server:
-        events = brain_at(server, tmp_path).run(a_turn(ToolLog()))
-        async with aclosing(events):
-            assert isinstance(await first_word(events), BrainText)
-            assert child_processes() != before
-            await asyncio.create_task(events.aclose())
-            assert child_processes() == before
-
-
-@SECOND
-async def test_many_runs_at_once(tmp_path):
-    many = 20 if EVERYTHING else 6
-    with ModelServer(by_conversation({"": [calls("echo", ECHO), says("ok")]})) as server:
-        brain = brain_at(server, tmp_path)
-        logs = [ToolLog() for _ in range(many)]
-        done = await asyncio.gather(*(done_of(brain, a_turn(log)) for log in logs))
-    assert {one.text for one in done} == {"ok"}
-    assert len({one.session for one in done}) == many
-    assert [len(log.calls) for log in logs] == [1] * many
 
 
 def brain_at_of_claude_resumes(server: ModelServer, state: Path) -> ClaudeBrain:

@@ -156,11 +156,6 @@ def test_indented_python_is_taken_back_as_ipython_does_it():
     assert plain("\n%%py\n  x = 1\n  y = 2", to_run=True) == "  #\n  # %%py\n  x = 1\n  y = 2"
 
 
-def test_commands_are_handed_over_as_they_were_typed():
-    call = ast.parse(plain('/approve app-1 "a {x} costs $5"', to_run=True)).body[0].value
-    assert [ast.literal_eval(argument) for argument in call.args] == ['approve app-1 "a {x} costs $5"']
-
-
 def test_braces_of_a_command_stay_braces_where_ipython_would_fill_them():
     from IPython.utils.text import DollarFormatter
 

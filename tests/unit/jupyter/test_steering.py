@@ -171,12 +171,6 @@ def test_an_approval_is_answered_by_the_end_of_its_id(say, cockpit, capsys):
         say("deny app-12")
 
 
-@pytest.mark.usefixtures("told")
-def test_a_denial_is_told(say, capsys):
-    say("deny app-12 never")
-    assert capsys.readouterr().out == "app-12: denied.\n"
-
-
 def test_names_that_fit_nothing_are_errors(say):
     with pytest.raises(ApprovalUnknown):
         say("approve app-9")

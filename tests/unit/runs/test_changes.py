@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
 
 from kagura_kernel.cli.run_outcome import NOT_DONE, exit_code
 from kagura_kernel.cockpit.cockpit import Cockpit
@@ -24,7 +23,7 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.changes import LEFT, Contents, Taken
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.runs.changes import MAX_PART_BYTES, MAX_PART_FILES, in_parts
-from kagura_kernel.runs.delegation import child_delta, take_over, to_restore
+from kagura_kernel.runs.delegation import take_over, to_restore
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.backend import BoxChange, BoxSpec
 from kagura_kernel.testing.box import FakeBackend, FakeBox
@@ -194,9 +193,6 @@ def test_variables_that_could_not_be_brought_out_are_told_as_missing(cockpit, ce
     assert "said nothing about a file" in outcome.missing[0][1]
 
 
-NAMES = ("a", "b", "c", "d")
-
-
 def sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -209,27 +205,8 @@ def gone(path: str) -> FileChange:
     return FileChange(path, "deleted")
 
 
-states_of_child_changes = st.dictionaries(
-    st.sampled_from(NAMES), st.sampled_from(["deleted", "x", "y", "z"]), max_size=4
-)
-
-
 def changes(state: dict[str, str]) -> tuple[FileChange, ...]:
     return tuple(gone(path) if text == "deleted" else written(path, text) for path, text in state.items())
-
-
-@given(states_of_child_changes, states_of_child_changes)
-def test_what_a_child_did_leads_from_its_beginning_to_its_end(before, after):
-    changed, undone = child_delta(changes(before), changes(after))
-    now = dict(before)
-    for path in undone:
-        del now[path]
-    now |= {
-        one.path: "deleted" if one.status == "deleted" else next(t for t in "xyz" if sha(t) == one.new_sha256)
-        for one in changed
-    }
-    assert now == after
-    assert not {one.path for one in changed} & set(undone)
 
 
 def test_what_is_protected_or_was_never_taken_is_not_restored():

@@ -92,17 +92,6 @@ def test_a_run_whose_brain_was_asked_nothing_cost_nothing():
     assert Account(unasked=True).cost.usd == 0
 
 
-def test_a_budget_stops_at_the_first_turn_that_reaches_it():
-    account = Account(budget_usd=0.5)
-    account.count(Usage(1, 1), "m", 0.3, "l")
-    account.check()
-    account.count(Usage(1, 1), "m", 0.3, "l")
-    with pytest.raises(BudgetExhausted) as caught:
-        account.check()
-    assert (caught.value.spent_usd, caught.value.budget_usd) == (0.6, 0.5)
-    assert account.left_usd == 0.0
-
-
 def test_a_budget_that_cannot_be_kept_is_not_pretended():
     account = Account(budget_usd=0.5)
     account.count(Usage(1, 1), "mystery", None, "l")

@@ -226,11 +226,6 @@ async def test_where_nothing_goes_on_the_board_is_static_at_once(cockpit, journa
     assert written[0][0]["text/plain"].startswith("[runs: none goes on]")
 
 
-def test_without_a_loop_there_is_no_board(cockpit, slots):
-    assert not boards.RunBoard.show(cockpit)
-    assert slots == []
-
-
 def test_elapsed_time_is_counted_from_the_start(cockpit, journal):
     told(journal)
     assert 'data-elapsed="300.0"' in html_of(board_blocks(lines(cockpit), NOW, live=True))

@@ -9,7 +9,7 @@ from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.memory import Tier
 from kagura_kernel.jupyter.server import memory
-from kagura_kernel.jupyter.server.parameters import Choice, Configuration, ContentHash, Number, Text, Truth, Words
+from kagura_kernel.jupyter.server.parameters import Configuration, ContentHash, Number, Text, Truth, Words
 from kagura_kernel.jupyter.server.runs import decide
 
 HASH = "ab" * 32
@@ -24,14 +24,6 @@ def test_a_number_is_read(text, found):
 def test_what_is_no_such_number_is_refused(text):
     with pytest.raises(UsageError, match=r"`limit` is a number from 1 to 500\."):
         Number(50, 500).read("limit", text)
-
-
-def test_one_of_a_few_words():
-    state = Choice(("live", "ended"))
-    assert state.read("state", "") is None
-    assert state.read("state", "live") == "live"
-    with pytest.raises(UsageError, match=r"`state` is one of live, ended\."):
-        state.read("state", "LIVE")
 
 
 @pytest.mark.parametrize(("text", "wanted"), [("", False), ("false", False), ("true", True)])
