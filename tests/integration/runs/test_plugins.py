@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from kagura_kernel.domain.errors import PluginTimeout
 from kagura_kernel.domain.events import EgressDecided, Noted, ToolFinished
 from kagura_kernel.domain.policy import CommandLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.membrane.egress.policy import parse_grants
@@ -345,56 +344,6 @@ print("all")
     assert len(ended.calls) == 250
 
 
-async def test_slow_calls_do_not_wait_for_each_other(runs):
-    begun: list[int] = []
-    every = asyncio.Event()
-
-    async def together(number: int) -> int:
-        begun.append(number)
-        if len(begun) == 6:
-            every.set()
-        await every.wait()
-        return number
-
-    plugins = FakePlugins(FakePlugin("slow", {"slow": {"together": together}}))
-    code = """
-from concurrent.futures import ThreadPoolExecutor
-from kagura_host import slow
-with ThreadPoolExecutor(6) as pool:
-    print(sorted(pool.map(slow.together, range(6))))
-"""
-    ended = await runs.cell(plugins, code)
-    assert ended.text == "[0, 1, 2, 3, 4, 5]\n"
-
-
-async def test_a_deadline_of_the_plugin_comes_back(runs):
-    def late() -> None:
-        raise PluginTimeout("slow", "late", 30.0)
-
-    plugins = FakePlugins(FakePlugin("slow", {"slow": {"late": late}}))
-    ended = await runs.cell(plugins, "kagura-host slow late 2>&1; echo $?", "bash")
-    assert ended.text.splitlines()[0].startswith("kagura-host: ERR_PLUGIN_TIMEOUT: late of the plugin 'slow'")
-    assert ended.calls[0].error_code == "ERR_PLUGIN_TIMEOUT"
-
-
-async def test_a_plugin_that_goes_off_while_the_run_goes_on_refuses_from_then_on(runs, plugins, plugin):
-    def leave() -> str:
-        plugin.off = "was disabled"
-        return "bye"
-
-    plugins.plugins.append(FakePlugin("other", {"other": {"leave": leave}}))
-    code = """
-from kagura_host import words, other, PluginError
-print(words.echo(1), other.leave())
-try:
-    words.echo(2)
-except PluginError as error:
-    print(error.code, error)
-"""
-    ended = await runs.cell(plugins, code)
-    assert ended.text == "1 bye\nERR_PLUGIN_CALL The plugin 'words-plugin' was disabled.\n"
-
-
 async def test_without_plugins_nothing_is_in_the_box(runs):
     ended = await runs.cell(FakePlugins(), "ls /tmp/kagura; echo $PYTHONPATH; command -v kagura-host; ls -A ~", "bash")
     assert "host" not in ended.text
@@ -452,15 +401,3 @@ async def test_the_end_of_a_run_cuts_its_calls(runs):
     [row] = ended.calls
     assert (row.ok, row.error_code) == (False, "ERR_PLUGIN_CALL")
     assert [event.kind for event in ended.events][-1] == "run.finished"
-
-
-async def test_a_program_that_is_stopped_cuts_its_call(runs):
-    async def forever() -> None:
-        await asyncio.Event().wait()
-
-    plugin = FakePlugin("slow", {"slow": {"forever": forever, "now": lambda: 1}})
-    code = "timeout -s KILL 1 kagura-host slow forever; until kagura-host slow now; do :; done"
-    ended = await runs.cell(FakePlugins(plugin), code, "bash")
-    assert ended.outcome.status == "done"
-    assert plugin.cut == 1
-    assert sorted((row.function, row.ok) for row in ended.calls) == [("forever", False), ("now", True)]
