@@ -129,10 +129,3 @@ async def test_pushing_is_proposed_with_the_fifth_run_then_unasked_and_lost_with
     assert len(story.person.asked) == 8
     assert not TrustHistory(story.runs.journal).look()["git"].graduated
     assert story.runs.journal.verify()
-
-
-async def test_a_burst_on_one_day_is_never_proposed(story):
-    for _ in range(6):
-        story.calendar.days += 0.1
-        await story.push()
-    assert ApprovalKind.TRUST not in story.person.kinds

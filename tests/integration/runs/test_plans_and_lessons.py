@@ -22,7 +22,6 @@ from kagura_kernel.patterns.lessons import lessons, lessons_for
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from tests.support.plugins import FakePlugins
-from tests.support.redactors import shared_redactor
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -181,15 +180,6 @@ async def test_the_same_failure_again_is_counted(run, memory):
     assert lesson.seen == 2
 
 
-async def test_no_secret_is_in_a_lesson(run, memory):
-    token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
-    command = f"TOKEN={token} bash deploy.sh; echo failed with {token}; exit 4"
-    await run(FIRST, Ask("bash", {"command": command}), redactor=shared_redactor())
-    [lesson] = lessons(memory, Query(""))
-    assert token not in repr(lesson)
-    assert "[REDACTED:" in lesson.failure.trigger
-
-
 @pytest.mark.parametrize("verdict", [Verdict.DENY, Verdict.TIMEOUT])
 async def test_a_plan_that_is_not_agreed_to_starts_and_costs_nothing_and_leaves_nothing(run, memory, verdict):
     approver = ScriptedApprover(verdict)
@@ -220,10 +210,3 @@ async def test_nobody_agrees_to_more_than_an_administrator_has_locked(run):
         terms = {"plan": PlanTerms(asked=True), "budget_usd": 0.02, "most_usd": 0.02}
         ended = await run(FIRST, PLAIN, headless=False, approver=approver, **terms)
         assert of(ended, RunPlanned)[-1].agreed_usd == agreed
-
-
-async def test_an_agreed_budget_stops_the_run(run):
-    approver = ScriptedApprover(Verdict.ALLOW, answer="$0.01")
-    ended = await run(FIRST, PLAIN, PLAIN, PLAIN, plan=PlanTerms(asked=True), headless=False, approver=approver)
-    assert (ended.outcome.status, ended.outcome.error_code) == ("stopped", "ERR_BUDGET_EXHAUSTED")
-    assert [event.agreed_usd for event in of(ended, RunPlanned)] == [None, 0.01]

@@ -152,13 +152,6 @@ async def test_what_lies_around_a_memory_is_read_with_its_edges(access):
     assert far.recorded.startswith("3 memories: ")
 
 
-async def test_a_memory_that_is_not_there_is_an_error_for_the_brain(access):
-    result = await ReferenceTool(access).call({"id": "mem-none"}, CALL)
-    assert result.is_error
-    assert "ERR_MEMORY_UNKNOWN" in result.text
-    assert access.seen == []
-
-
 @pytest.mark.parametrize("error", [MemoryUnavailable("here", "it is gone", "Mend it."), MemoryUnknown("mem-1")])
 async def test_a_memory_that_fails_is_an_error_for_the_brain(access, error, monkeypatch):
     async def fails(*_args, **_named):
