@@ -1,14 +1,10 @@
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from kagura_kernel.cli.main import main
-from kagura_kernel.domain.clock import read_time
-from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
-from tests.support.sample_run import SampleRun
 
 NOW = datetime.now(UTC)
 
@@ -113,14 +109,6 @@ def test_a_host_cannot_pose_as_another_line(journal, prints):
     assert (len(said.splitlines()), "\x1b" in said) == (2, False)
 
 
-def test_a_run_is_named_by_the_end_of_its_id_too(journal, capsys):
-    for number, run_id in enumerate(("run-a", "run-b")):
-        journal.append(SampleRun(run_id).started(project=str(Path.cwd())))
-        journal.append(asked(number, run_id))
-    assert [row["run_id"] for row in logged(capsys, "--run", "n-a")] == ["run-a"]
-    assert [row["run_id"] for row in logged(capsys, "--run", "last")] == ["run-b"]
-
-
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("word", ["nope", "last", ""])
 def test_a_run_that_is_not_there_is_an_error_and_no_empty_list(word, refuses):
@@ -130,14 +118,3 @@ def test_a_run_that_is_not_there_is_an_error_and_no_empty_list(word, refuses):
 @pytest.mark.usefixtures("journal")
 def test_nothing_asked_for_is_said(prints):
     assert prints("egress", "log").startswith("No connection was asked for: ")
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200), ("7d", 604800)])
-def test_an_age_is_counted_back_from_now(text, seconds):
-    assert read_time(text, NOW) == NOW - timedelta(seconds=seconds)
-
-
-@pytest.mark.parametrize("text", ["yesterday", "5", "-1h", "1w", ""])
-def test_what_is_no_time_is_wrong_usage(text):
-    with pytest.raises(UsageError, match="--since"):
-        read_time(text, NOW)

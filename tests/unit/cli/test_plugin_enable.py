@@ -125,17 +125,6 @@ def test_ctrl_c_calls_it_off_and_leaves_nothing_open(lines, typing, plugins, jou
     assert prints("approvals", "--pending").startswith("No approval waits: ")
 
 
-def test_the_form_asks_for_each_field_until_its_answer_fits(plugins, typing, journal, prints):
-    write_plugin(plugins, source=ASKING)
-    typing("e", "", "hello, ", "ten", "10", "3")
-    out = prints(*ENABLE)
-    assert "Configure greeter:" in out
-    assert "  What it says first\n" in out
-    assert out.count("  times: ") == 3
-    assert out.count("  greeting: ") == 2
-    assert words(journal) == [("enable", "greeter", ("greeting=hello,", "times=3"))]
-
-
 def test_a_path_that_no_jail_can_open_is_asked_for_again(plugins, tmp_path, typing, journal, prints):
     write_plugin(plugins, source=WAITING, permissions={"read": ["{url}"]})
     (tmp_path / "data").mkdir()
@@ -145,27 +134,6 @@ def test_a_path_that_no_jail_can_open_is_asked_for_again(plugins, tmp_path, typi
     assert "/ is shown to no plugin" in out
     assert out.count("Enable greeter?") == 1
     assert words(journal) == [("enable", "greeter", (f"url={tmp_path}/data",))]
-
-
-def test_the_form_s_end_of_input_is_a_no(plugins, typing, journal, refuses):
-    write_plugin(plugins, source=ASKING)
-    typing("e", "hello")
-    assert refuses(*ENABLE).startswith("ERR_PLUGIN_REFUSED: ")
-    assert words(journal) == []
-
-
-def test_an_approved_plugin_needs_no_report_and_only_its_form(plugins, typing, journal, capsys, prints):
-    write_plugin(plugins, source=ASKING)
-    main(["plugin", "audit", "greeter"])
-    main(["plugin", "approve", "greeter"])
-    capsys.readouterr()
-    typing("hello", "3")
-    out = prints(*ENABLE)
-    assert "Audit of" not in out
-    assert "greeter is approved: no audit was needed." in out
-    typing("hello", end=KeyboardInterrupt)
-    assert main([*ENABLE]) == 130
-    assert len(words(journal)) == 1
 
 
 def test_where_nobody_can_be_asked_it_takes_an_accepted_risk(journal, capsys):

@@ -10,7 +10,6 @@ from kagura_kernel.domain.errors import PluginRefused, RunKilled
 from kagura_kernel.domain.plugins import CanaryStatus, PluginFinding, PluginPermissions, PluginState, Risk, Severity
 from kagura_kernel.jupyter import plugin_card
 from kagura_kernel.jupyter.surface import Surface
-from kagura_kernel.testing.brain import Hang
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.views.audit import APPROVE, CANCEL, ENABLE, REJECT, FormField
 from kagura_kernel.views.audit_card import AUDIT_MIME, audit_bundle, audit_html, card_metadata, card_record, card_text
@@ -283,15 +282,6 @@ async def test_a_person_reads_the_report_answers_and_fills_in_the_form(cell, fie
     assert typist.prompts[0].startswith("Enable greeter?")
 
 
-@pytest.mark.parametrize("line", ["", "no", None])
-async def test_anything_but_a_yes_is_a_no(cell, types, line):
-    here = cell()
-    types(line)
-    with pytest.raises(PluginRefused, match="said no"):
-        await here.enable(surface=Surface.TERMINAL)
-    assert not here.jails.started
-
-
 async def test_a_decision_from_elsewhere_takes_the_prompt_away(cell, types, capsys):
     here = cell()
     typist = types()
@@ -301,26 +291,6 @@ async def test_a_decision_from_elsewhere_takes_the_prompt_away(cell, types, caps
     here.cockpit.decide(request.id, allow=True, by="eve", via="sidebar")
     assert (await task).state is PluginState.ENABLED
     assert "Answered elsewhere, or too late" in capsys.readouterr().out
-
-
-async def test_a_form_that_ends_with_the_input_enables_nothing(cell, fields, types):
-    here = cell(source=fields)
-    types("e", None)
-    with pytest.raises(PluginRefused):
-        await here.enable(surface=Surface.TERMINAL)
-    assert not here.jails.started
-
-
-async def test_a_silent_auditor_is_asked_about_by_line(cell, types, capsys, monkeypatch):
-    monkeypatch.setattr("kagura_kernel.runs.audit_run.SILENCE_SECONDS", 0.2)
-    monkeypatch.setattr("kagura_kernel.runs.audit_run.SILENCE_SECONDS", 0.2)
-    here = cell(Hang(), report())
-    typist = types("x", "static")
-    await here.audit(surface=Surface.CONSOLE)
-    assert typist.prompts == ["(r)etry, (s)tatic only, (a)bort: "] * 2
-    shown = capsys.readouterr().out
-    assert "That is none of the answers." in shown
-    assert "Risk unknown" in shown
 
 
 async def test_an_interrupt_calls_it_off_and_the_prompting_thread_ends(cell, types):

@@ -209,7 +209,6 @@ async def test_an_interrupt_of_a_form_alone_enables_nothing(cell, fields):
 
 async def test_a_silent_auditor_is_asked_about_on_the_card(cell, monkeypatch):
     monkeypatch.setattr("kagura_kernel.runs.audit_run.SILENCE_SECONDS", 0.2)
-    monkeypatch.setattr("kagura_kernel.runs.audit_run.SILENCE_SECONDS", 0.2)
     here = cell(Hang(), report())
     task = here.audit()
     await eventually(lambda: "Static only" in here.parts.get("asks", ""))
