@@ -94,26 +94,6 @@ async def talk_of(cockpit_on: Callable[..., Cockpit], project: Path) -> AsyncIte
         await one.close()
 
 
-async def test_a_yes_does_not_allow_what_was_asked_after_it_was_written(talk_of):
-    talk = await talk_of([HOST, HOST, "Good."])
-    thread = await talk.chat.say(ANN, "go")
-    first = await talk.question(thread)
-    await talk.chat.click(ANN, thread, first.post_id, dict(first.buttons)["Allow"])
-    second = await talk.question(thread, number=2)
-    waits = talk.waits()
-    # Written when only the first one stood there, and delivered late.
-    written = talk.chat.order(first.post_id)
-    assert written < talk.chat.order(second.post_id)
-    await talk.conversations.hear(Said("late-1", thread, BOB, "yes", order=written))
-    await talk.says(thread, "asked only after you had written this")
-    await talk.conversations.hear(Said("late-2", thread, BOB, "/approve", order=written))
-    await eventually(lambda: sum("asked only after" in post.text for post in talk.chat.shown(thread)) == 2)
-    assert talk.waits() == waits
-    await talk.chat.say(BOB, "yes", thread=thread)
-    await talk.says(thread, "Good.")
-    assert [row.by for row in talk.cockpit.approvals()] == ["fake:bob", "fake:ann"]
-
-
 async def test_a_stop_waits_for_no_question_that_is_being_put_and_a_yes_does(talk_of):
     chat = SlowChat()
     talk = await talk_of([HOST, "Good."], chat)
@@ -137,21 +117,6 @@ async def test_a_message_whose_place_is_not_known_answers_nothing(talk_of):
     assert len(talk.waits()) == 1
 
 
-async def test_a_number_answers_a_question_with_the_whole_option(talk_of):
-    long = "the second one, which is far too long for any button of any chat that there is so far"
-    script = [Ask("ask_user", {"question": "Which?", "options": ["left", long]}), lambda results: results[-1].text]
-    talk = await talk_of(script)
-    thread = await talk.chat.say(ANN, "go")
-    question = await talk.question(thread)
-    assert f"2. {long}" in question.text
-    await talk.chat.say(ANN, "3", thread=thread)
-    await talk.says(thread, "one of the numbers")
-    await talk.chat.say(ANN, "2", thread=thread)
-    await talk.conversations.idle()
-    await talk.says(thread, "Done · run-")
-    assert [row.answer for row in talk.cockpit.approvals()] == [long]
-
-
 @pytest.mark.parametrize("word", ["yes", "no", "ok", "/approve", "/deny"])
 async def test_a_yes_where_nothing_waits_begins_nothing(talk_of, word):
     talk = await talk_of(["Done."])
@@ -173,21 +138,6 @@ async def test_an_approval_is_named_by_no_less_than_six_characters_from_anywhere
     await talk.chat.say(BOB, f"/approve {waits[-6:]}")
     await talk.says(thread, "Good.")
     assert talk.cockpit.approvals()[0].verdict == "allow"
-
-
-async def test_a_run_is_named_by_no_less_than_six_characters(talk_of):
-    talk = await talk_of([Hang()])
-    thread = await talk.chat.say(ANN, "go")
-    await talk.says(thread, "Works")
-    run_id = talk.cockpit.runs()[0].run_id
-    for verb in ("kill", "resume"):
-        other = await talk.chat.say(BOB, f"/{verb} {run_id[-1]}")
-        await talk.says(other, "Too short")
-    assert talk.cockpit.runs()[0].status == "running"
-    other = await talk.chat.say(BOB, "/kill run-00000000000000")
-    assert "`/status` lists them" in (await talk.says(other, "ERR_RUN_UNKNOWN")).text
-    await talk.chat.say(BOB, f"/kill {run_id[-6:]}", thread=other)
-    await talk.says(thread, "was stopped by")
 
 
 async def test_what_the_chat_cannot_show_whole_is_denied_there_and_never_allowed(talk_of):
@@ -304,14 +254,6 @@ async def test_changes_are_reviewed_by_hunk_conflict_and_undo(talk_of, project):
     await talk.says(thread, "the button is none of ours")
     await talk.chat.click(BOB, thread, undone.post_id, dict(shown.buttons)["Undo"])
     await eventually(lambda: any("older copy" in post.text for post in talk.chat.shown(thread)))
-
-
-async def test_a_path_begins_a_task_and_not_a_command(talk_of):
-    talk = await talk_of(["Mended."])
-    thread = await talk.chat.say(ANN, "/etc/hosts is broken, fix it")
-    await talk.says(thread, "Mended.")
-    await talk.conversations.idle()
-    assert [row.task for row in talk.cockpit.runs()] == ["/etc/hosts is broken, fix it"]
 
 
 def changed(
