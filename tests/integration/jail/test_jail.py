@@ -381,15 +381,6 @@ async def test_three_ends_in_a_row_put_the_plugin_off(usual, jails):
         await ask(jail, "echo", 1)
 
 
-async def test_an_answer_between_them_begins_the_count_anew(usual, jails):
-    jail = await usual()
-    for code in (1, 2, 3, 4):
-        with pytest.raises(PluginJailBroken):
-            await ask(jail, "leave", code)
-        assert await ask(jail, "echo", code) == [code]
-    assert jails.failed == []
-
-
 async def test_boxes_that_cannot_be_had_are_no_fault_of_the_plugins(usual, jails):
     there = True
 

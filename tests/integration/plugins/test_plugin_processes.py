@@ -172,25 +172,6 @@ def test_a_word_from_another_process_is_heard_while_a_run_goes_on(session):
     handle.result(60)
 
 
-def test_a_word_from_another_process_is_heard_before_the_next_run(session):
-    session.enable()
-    session.say("disable")
-    assert session.run()[0].status == "failed"
-    shown = session.cockpit.plugins.row("greeter").content_hash
-    session.say("enable", content_hash=shown, words=("greeting=welcome back",))
-    assert session.run()[0].text == "welcome back ada\n"
-
-
-def test_what_somebody_was_shown_elsewhere_enables_no_other_files(session):
-    session.enable()
-    shown = session.cockpit.plugins.row("greeter").content_hash
-    session.say("disable")
-    (session.plugin / "README.md").write_text("another\n")
-    session.say("enable", content_hash=shown)
-    assert session.run()[0].status == "failed"
-    assert session.state is not PluginState.ENABLED
-
-
 def test_changed_files_are_off_at_the_next_run_which_says_so(session):
     session.enable()
     assert session.run()[0].status == "done"
