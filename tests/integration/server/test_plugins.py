@@ -7,9 +7,8 @@ import pytest
 
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.plugins import PluginFinding, PluginPermissions, Risk, Severity
-from kagura_kernel.journal.mailbox import LASTS, send_plugin_word, take_plugin_words
+from kagura_kernel.journal.mailbox import take_plugin_words
 from kagura_kernel.journal.owner import process_owner
-from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.patience import eventually
 from tests.integration.server.test_deciding import gone_owner
 from tests.integration.server.test_events import heard  # noqa: F401 - a fixture
@@ -104,16 +103,6 @@ def test_each_session_has_its_own_state(server, journal, name, session):
     assert [use["session_id"] for use in other["sessions"]] == [session]
 
 
-def test_what_a_process_that_is_gone_had_enabled_is_enabled_no_more(server, journal, name):
-    session_id = f"ses-gone-{next(_numbers)}"
-    audit(journal, name)
-    journal.append(changed(now(), "enabled", session_id, plugin=name, state="enabled", owner=gone_owner()))
-    found = server.get(f"plugins?session={session_id}")
-    assert found["session"]["live"] is False
-    assert one(server, name, f"session={session_id}")["state"] == "audited"
-    assert one(server, name)["sessions"] == []
-
-
 def test_a_notebooks_session_is_found_by_its_kernel_and_by_its_name(server, session):
     by_kernel = server.get(f"plugins?kernel=kernel-{session}&notebook=/renamed.ipynb")["session"]
     by_name = server.get(f"plugins?notebook={NOTEBOOK}")["session"]
@@ -166,20 +155,6 @@ def test_a_project_has_its_own_plugins_and_no_others(server, journal, session):
     assert projects("notebook=/home/ada/otherwise/x.ipynb") == {""}
     assert projects("project=/home/ada/other") == {"", "/home/ada/other"}
     assert projects("") == {"", "/home/ada/project", "/home/ada/other"}
-
-
-def test_a_directory_that_is_no_plugin_is_told_with_what_is_wrong(server, journal):
-    journal.append(seen(now(), plugin="broken", version="", content_hash="", problem="plugin.json is no JSON"))
-    found = one(server, "broken")
-    assert (found["problem"], found["content_hash"]) == ("plugin.json is no JSON", "")
-
-
-def test_the_list_has_an_etag_that_changes_with_it(server, journal, name):
-    first = server.ask("GET", "plugins")
-    again = server.ask("GET", "plugins", headers={"If-None-Match": first.headers["etag"]})
-    assert (again.status, again.body) == (304, b"")
-    audit(journal, name)
-    assert server.ask("GET", "plugins", headers={"If-None-Match": first.headers["etag"]}).status == 200
 
 
 def test_what_came_to_nothing_is_told_with_its_reason(server, journal, name, session):
@@ -337,16 +312,6 @@ def test_a_password_is_not_repeated_in_its_refusal(server):
     told = "url=postgresql://ada:hunter-2@db/x"
     body = {"session_id": "ses-2", "content_hash": HASH, "configuration": told}
     assert b"hunter-2" not in server.ask("POST", "plugins/greeter/enable", body).body
-
-
-def test_a_word_that_is_void_waits_no_more(server, name, session):
-    class FiveMinutesAgo(SystemClock):
-        def now(self):
-            return super().now() - LASTS
-
-    with closing(Journal.open(server.home, clock=FiveMinutesAgo())) as early:
-        send_plugin_word(early, session, "audit", name, by="ada", via="sidebar")
-    assert one(server, name, f"session={session}")["waiting"] == []
 
 
 # --------------------------------------------------------------- the events

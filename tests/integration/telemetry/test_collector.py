@@ -5,11 +5,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from kagura_kernel import assembly
@@ -28,7 +26,7 @@ from kagura_kernel.testing.brain import Ask
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.patience import wait_until
 from tests.support.kernel import kernel_environ
-from tests.support.otlp_collector import OtlpCollector, attributes
+from tests.support.otlp_collector import attributes
 from tests.support.sample_run import SampleRun
 from tests.support.task_brain import TaskBrain
 
@@ -89,16 +87,6 @@ def test_a_collector_that_is_down_costs_its_own_spans_and_no_time(collector, moo
     assert "did not arrive" in telemetry.report().reason
     said = capfd.readouterr()
     assert (said.out, said.err) == ("", "")
-
-
-def test_where_nobody_listens_nothing_is_said_and_nothing_breaks(monkeypatch, capfd):
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
-    telemetry = Telemetry("1")
-    a_run(telemetry)
-    telemetry.close(0.5)
-    wait_until(lambda: telemetry.report().failed)
-    assert not telemetry.report().ok
-    assert capfd.readouterr().err == ""
 
 
 def test_more_events_than_can_wait_are_dropped_and_counted(collector, monkeypatch):
@@ -180,7 +168,6 @@ def test_variables_that_ask_for_what_is_not_there_are_problems(monkeypatch):
 
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-HOST = Ask("bash", {"command": "id", "host": True, "reason": "to see it"})
 
 
 @pytest.fixture
@@ -207,11 +194,6 @@ def launch(project: Path, task: str = "parent") -> RunRequest:
     return RunRequest(task=task, project=project, net=("none",))
 
 
-def by_run(collector: OtlpCollector) -> dict[str, Any]:
-    found = [(attributes(span.attributes).get("kagura.run.id"), span) for span in collector.spans]
-    return {run_id: span for run_id, span in found if run_id}
-
-
 def test_a_tool_that_a_model_made_up_is_told_without_its_name(cockpit_of, project, collector):
     telemetry = Telemetry("1")
     cockpit = cockpit_of({"parent": [Ask("no_such_tool_SENTINEL", {}), Ask("bash", {"command": "true"}), "."]})
@@ -221,52 +203,6 @@ def test_a_tool_that_a_model_made_up_is_told_without_its_name(cockpit_of, projec
     names = [span.name for span in collector.spans if span.name.startswith("execute_tool")]
     assert sorted(names) == ["execute_tool _OTHER", "execute_tool bash"]
     assert b"SENTINEL" not in collector.everything
-
-
-def test_a_run_with_a_child_and_an_approval_is_one_trace(cockpit_of, project, collector):
-    telemetry = Telemetry("1")
-    cockpit = cockpit_of(
-        {
-            "parent": [Ask("delegate", {"task": "child"}), HOST, "."],
-            "child": [Ask("bash", {"command": "wc -l data.csv"}), "Two."],
-        }
-    )
-    cockpit.journal.listen(telemetry.take)
-    handle = cockpit.launch(launch(project))
-    wait_until(cockpit.pending)
-    cockpit.decide(cockpit.pending()[0].id, allow=False, by="ada", via="cell")
-    outcome = handle.result(60)
-    telemetry.close(AMPLE)
-    runs = by_run(collector)
-    child = next(run_id for run_id in runs if run_id != outcome.run_id)
-    assert {span.trace_id for span in collector.spans} == {trace_id(outcome.run_id).to_bytes(16, "big")}
-    assert runs[child].parent_span_id == runs[outcome.run_id].span_id
-    handed_on = next(span for span in collector.spans if span.name == "execute_tool delegate")
-    assert [link.span_id for link in handed_on.links] == [runs[child].span_id]
-    assert runs[outcome.run_id].span_id == span_id(outcome.run_id).to_bytes(8, "big")
-    approval = next(span for span in collector.spans if span.name.startswith("approval "))
-    assert attributes(approval.attributes)["kagura.approval.verdict"] == "deny"
-    assert sum(span.name.startswith("chat ") for span in collector.spans) == 5
-    assert b"wc -l" not in collector.everything
-
-
-def test_every_turn_and_call_of_the_journal_is_a_span_and_none_overlaps_itself(cockpit_of, project, collector):
-    telemetry = Telemetry("1")
-    script = [Ask("bash", {"command": "sleep 0.05"}), Ask("bash", {"command": "sleep 0.05"}), "Done."]
-    cockpit = cockpit_of({"parent": script})
-    cockpit.journal.listen(telemetry.take)
-    outcome = cockpit.launch(launch(project)).result(60)
-    telemetry.close(AMPLE)
-    rows = [row.event.kind for row in cockpit.journal.events(run_id=outcome.run_id)]
-    turns = [span for span in collector.spans if span.name.startswith("chat ")]
-    calls = [span for span in collector.spans if span.name.startswith("execute_tool ")]
-    assert (len(turns), len(calls)) == (rows.count("turn.counted"), rows.count("tool.called"))
-    steps = sorted([*turns, *calls], key=lambda span: (span.start_time_unix_nano, span.end_time_unix_nano))
-    for one, other in pairwise(steps):
-        assert one.end_time_unix_nano <= other.start_time_unix_nano
-    [root] = [span for span in collector.spans if not span.parent_span_id]
-    assert all(root.start_time_unix_nano <= span.start_time_unix_nano for span in steps)
-    assert all(span.end_time_unix_nano <= root.end_time_unix_nano for span in steps)
 
 
 def test_a_secret_in_task_output_and_answer_does_not_get_out_with_content(cockpit_of, project, collector, tmp_path):
@@ -388,20 +324,6 @@ def test_a_secret_that_this_process_holds_is_taken_out_whatever_it_looks_like(pl
     del secret
     [line] = written(place)
     assert line["text"] == "the provider said: (hidden) is wrong"
-
-
-def test_a_library_that_logs_what_it_sends_gives_nothing_away(place):
-    transport = httpx.MockTransport(lambda _: httpx.Response(200))
-    logging.getLogger("httpx").setLevel(logging.INFO)
-    try:
-        with httpx.Client(transport=transport) as client:
-            client.get(f"https://api.example/repos?access_token={TOKEN}")
-    finally:
-        logging.getLogger("httpx").setLevel(logging.NOTSET)
-    [line] = written(place)
-    assert (line["logger"], line["level"]) == ("httpx", "info")
-    assert "api.example/repos" in line["text"]
-    assert TOKEN not in json.dumps(line)
 
 
 def test_a_secret_is_known_as_long_as_somebody_holds_it():

@@ -275,13 +275,6 @@ async def test_a_person_of_another_workspace_is_refused_and_recorded_whatever_th
     assert server.shown("C0HALL:1.1") == []
 
 
-async def test_a_name_that_slack_makes_a_link_of_is_the_task_s_as_it_was_written(server, talk):
-    conversations, cockpit = await talk(["Done."])
-    await server.say(ANN, "mend README.md for a@b.org, see https://x.org/y")
-    await conversations.idle()
-    assert [row.task for row in cockpit.runs()] == ["mend README.md for a@b.org, see https://x.org/y"]
-
-
 async def test_an_app_token_that_is_taken_no_more_is_seen_when_the_connection_is_made_again(server, slack):
     await listening(slack)
     server.revoke(APP_TOKEN)
