@@ -49,22 +49,6 @@ def test_a_connection_is_one_line_from_its_decision_to_its_end(journal, prints):
         assert part in line
 
 
-def test_the_newest_stands_first_and_one_that_goes_on_has_no_end(journal, capsys):
-    journal.append(asked(1))
-    journal.append(asked(2))
-    journal.append(closed(1, ended="limit", detail="2 GiB is the limit"))
-    rows = logged(capsys)
-    assert [(row["connection_id"], row["ended"]) for row in rows] == [("con-2", ""), ("con-1", "limit")]
-    assert rows[0]["duration"] is None
-
-
-def test_the_same_connection_number_of_another_run_is_another_connection(journal, capsys):
-    journal.append(asked(1, "run-1"))
-    journal.append(asked(1, "run-2"))
-    journal.append(closed(1, "run-2"))
-    assert {row["run_id"]: row["ended"] for row in logged(capsys)} == {"run-1": "", "run-2": "done"}
-
-
 def test_only_the_refused_ones_of_one_run_can_be_listed(journal, capsys, prints):
     journal.append(asked(1))
     journal.append(asked(2, allowed=False, times=4))
@@ -86,14 +70,6 @@ def test_a_log_that_is_as_long_as_it_may_be_says_so(journal, prints):
     journal.append(asked(1))
     assert prints("egress", "log", "--limit", "1").splitlines()[-1].startswith("No more than the newest 1 are shown")
     assert "the newest" not in prints("egress", "log")
-
-
-def test_what_is_older_is_left_out(journal, capsys):
-    journal.append(asked(1, ago=7200))
-    journal.append(asked(2, ago=60))
-    assert [row["connection_id"] for row in logged(capsys, "--since", "1h")] == ["con-2"]
-    exactly = (NOW - timedelta(seconds=7200)).isoformat()
-    assert len(logged(capsys, "--since", exactly)) == 2
 
 
 def test_a_long_log_is_read_to_its_end(journal, capsys):

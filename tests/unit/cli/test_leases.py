@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -273,12 +273,6 @@ def test_a_request_without_an_answer_says_why(journal, prints):
     assert line.endswith("its lease is over")
 
 
-def test_the_newest_request_stands_first_and_no_more_are_listed_than_asked_for(journal, capsys):
-    for number in range(4):
-        journal.append(SampleRun(at=NOW).used(f"/{number}"))
-    assert [row["path"] for row in logged(capsys, "--limit", "2")] == ["/3", "/2"]
-
-
 def test_only_the_requests_of_one_run_can_be_listed(journal, capsys):
     for run_id in ("run-1", "run-2"):
         run = SampleRun(run_id, at=NOW)
@@ -287,19 +281,6 @@ def test_only_the_requests_of_one_run_can_be_listed(journal, capsys):
     assert [row["run_id"] for row in logged(capsys, "--run", "run-1")] == ["run-1"]
     assert [row["run_id"] for row in logged(capsys, "--run", "n-1")] == ["run-1"]
     assert [row["run_id"] for row in logged(capsys, "--run", "last")] == ["run-2"]
-
-
-def test_older_requests_are_left_out(journal, capsys):
-    journal.append(SampleRun(at=NOW - timedelta(hours=2)).used("/old"))
-    journal.append(SampleRun(at=NOW).used("/new"))
-    assert [row["path"] for row in logged(capsys, "--since", "1h")] == ["/new"]
-
-
-def test_what_else_happened_is_not_listed(journal, prints):
-    run = SampleRun(at=NOW)
-    for event in (run.started(), run.lease(), run.refused()):
-        journal.append(event)
-    assert prints("leases", "log") == "No request was made with a leased credential.\n"
 
 
 def test_a_path_cannot_pose_as_another_line(journal, prints):
