@@ -1,8 +1,4 @@
-import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -29,11 +25,6 @@ def found(*args, **more):
 
 
 @pytest.mark.usefixtures("tree")
-def test_matching_lines_come_with_path_and_number_in_order():
-    assert found(".", "import") == [("./b.txt", 1, "import this"), ("./src/a.py", 1, "import os")]
-
-
-@pytest.mark.usefixtures("tree")
 def test_a_file_can_be_searched_alone():
     assert found("src/a.py", "Gr.ße") == [("src/a.py", 2, "print('Grüße')")]
 
@@ -43,12 +34,6 @@ def test_a_glob_chooses_by_name_and_with_a_slash_by_path():
     assert [match[0] for match in found(".", "import", glob="*.py")] == ["./src/a.py"]
     assert [match[0] for match in found(".", "import", glob="src/*")] == ["./src/a.py"]
     assert found(".", "import", glob="*.md") == []
-
-
-@pytest.mark.usefixtures("tree")
-def test_case_can_be_ignored():
-    assert found(".", "IMPORT") == []
-    assert len(found(".", "IMPORT", ignore_case=True)) == 2
 
 
 def test_there_is_an_end_to_matches_and_to_lines(tree):
@@ -61,19 +46,6 @@ def test_there_is_an_end_to_matches_and_to_lines(tree):
 def test_wrong_patterns_and_paths_are_told():
     assert "no regular expression" in search(".", "(")["error"]
     assert "there is no gone" in search("gone", "x")["error"]
-
-
-def test_it_runs_alone_with_an_order_on_its_input(tree):
-    order = {"root": ".", "pattern": "last", "glob": "", "ignore_case": False, "max": 5}
-    run = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", Path(box_grep.__file__).read_text()],
-        input=json.dumps(order),
-        capture_output=True,
-        text=True,
-        cwd=tree,
-        check=True,
-    )
-    assert json.loads(run.stdout) == {"matches": [["./b.txt", 2, "last"]], "more": False, "files": 2}
 
 
 def test_a_pattern_that_fits_nothing_at_all_finds_only_lines_that_are_empty(tree):
