@@ -1,23 +1,17 @@
 """The whole house with a model behind an OpenAI-compatible API: real kernel, real box."""
 
 import json
-import os
-import signal
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from nbclient.exceptions import DeadKernelError
 
 from tests.support.kernel import kernel_environ, run_cells
 from tests.support.model_script import (
-    Answer,
     Calls,
     ModelTurn,
     Refusal,
     Says,
-    Silence,
     by_conversation,
     calls,
     offered_tools,
@@ -95,32 +89,6 @@ def test_a_price_of_the_settings_is_counted_and_keeps_a_budget(project, tmp_path
     assert "0.003" in ran[2].text
 
 
-def test_a_service_that_says_no_ends_the_cell_with_one_calm_line(project, tmp_path):
-    cells = ["%load_ext kagura_kernel", "%%kagura --box bubblewrap\nMake the notes final."]
-    with OpenAIServer(lambda _request: Refusal(401, message=f"no, {KEY}")) as server:
-        ran = run_cells(cells, environ=environ_for(server, tmp_path), cwd=project)
-    assert ran[1].failed
-    assert "does not accept the key (401). Check endpoints.work.key_env" in ran[1].text
-    assert KEY not in ran[1].text
-
-
-def test_with_nothing_configured_the_model_says_where_and_without_it_the_cell_says_what_is_missing(project, tmp_path):
-    config = tmp_path / "config.toml"
-    cells = [
-        "%load_ext kagura_kernel",
-        "%%kagura --box bubblewrap --brain pydantic_ai --model work:small-2\nMake the notes final.",
-        "%%kagura --box bubblewrap --brain pydantic_ai --new\nMake the notes final.",
-        "%%kagura --box bubblewrap --new\nMake the notes final.",
-    ]
-    with OpenAIServer([ModelTurn((Says("They are."),))]) as server:
-        config.write_text(f'[endpoints.work]\nurl = "{server.url}"\n')
-        ran = run_cells(cells, environ=kernel_environ(tmp_path / "home", KAGURA_CONFIG=str(config)), cwd=project)
-        assert [request.body["model"] for request in server.turns] == ["small-2"]
-    assert "They are." in ran[1].text
-    assert "no endpoint is named: set `endpoint`" in ran[2].text
-    assert "Four ways to get one" in ran[3].text
-
-
 SCRIPT_OF_CLAUDE_IN_A_KERNEL = [
     ModelTurn((Says("I look first."), Calls("bash", {"command": "cat notes.txt; hostname; id -u"}))),
     ModelTurn((Calls("edit_file", {"path": "notes.txt", "old": "draft", "new": "final"}),)),
@@ -160,18 +128,6 @@ def test_it_edits_in_bubblewrap_and_is_denied_the_host(project, tmp_path):
     with ModelServer(SCRIPT_OF_CLAUDE_IN_A_KERNEL) as server:
         environ = kernel_environ(tmp_path / "home", ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY="not-a-key")
         check(project, run_cells(cells("bubblewrap"), environ=environ, cwd=project), server, "bubblewrap")
-
-
-@pytest.mark.docker
-def test_it_edits_in_docker_and_is_denied_the_host(project, tmp_path, docker_daemon):
-    with ModelServer(SCRIPT_OF_CLAUDE_IN_A_KERNEL) as server:
-        environ = kernel_environ(
-            tmp_path / "home",
-            ANTHROPIC_BASE_URL=server.url,
-            ANTHROPIC_API_KEY="not-a-key",
-            DOCKER_HOST=docker_daemon.host,  # type: ignore[attr-defined]
-        )
-        check(project, run_cells(cells("docker"), environ=environ, cwd=project), server, "docker")
 
 
 KEY_OF_SEALED_IN_A_KERNEL = "sk-test-4f1d8c77b2e94c0a-never-real"
@@ -227,21 +183,6 @@ def test_it_edits_in_bubblewrap(project, tmp_path):
         )
 
 
-@pytest.mark.docker
-@pytest.mark.slow
-def test_it_edits_in_docker(project, tmp_path, docker_daemon):
-    with ModelServer(SCRIPT_OF_SEALED_IN_A_KERNEL, key=KEY_OF_SEALED_IN_A_KERNEL) as server:
-        environ = kernel_environ(
-            tmp_path / "home",
-            ANTHROPIC_BASE_URL=server.url,
-            ANTHROPIC_API_KEY=KEY_OF_SEALED_IN_A_KERNEL,
-            DOCKER_HOST=docker_daemon.host,  # type: ignore[attr-defined]
-        )
-        check_of_sealed_in_a_kernel(
-            project, run_cells(cells_of_sealed_in_a_kernel("docker"), environ=environ, cwd=project), "docker"
-        )
-
-
 def test_a_sealed_run_that_failed_is_gone_on_with_from_the_work_that_was_done(project, tmp_path):
     heard: list[str] = []
 
@@ -273,50 +214,6 @@ def test_a_sealed_run_that_failed_is_gone_on_with_from_the_work_that_was_done(pr
     assert "It is final by now." in ran[2].text
     assert heard == ["a final"]
     assert "You run inside the sandbox yourself" in system, "it goes on as it was: sealed"
-
-
-def test_a_conversation_and_its_files_outlive_the_kernel(tmp_path):
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "notes.txt").write_text("as it was\n")
-    number = tmp_path / "pid"
-
-    def kill(_request: Mapping[str, Any]) -> Answer:
-        os.kill(int(number.read_text()), signal.SIGKILL)
-        return Silence()
-
-    script = [
-        calls("plan", {"steps": ["write", "read"]}),
-        calls("bash", {"command": "echo written once >> notes.txt"}),
-        kill,
-        calls("bash", {"command": "cat notes.txt"}),
-        says("All is written."),
-    ]
-    with ModelServer(script) as server:
-        environ = kernel_environ(tmp_path / "home", ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY="not-a-key")
-        first = [
-            f"import os, pathlib\nwritten = pathlib.Path({str(number)!r}).write_text(str(os.getpid()))",
-            "%load_ext kagura_kernel",
-            "%%kagura --brain claude --box bubblewrap\nWrite it once.",
-        ]
-        with pytest.raises(DeadKernelError):
-            run_cells(first, environ=environ, cwd=project)
-
-        ran = run_cells(
-            ["%load_ext kagura_kernel", "%%kagura --resume last", "print(_.status, _.changed_files)"],
-            environ=environ,
-            cwd=project,
-        )
-        told = server.requests[-1]
-
-    assert not ran[1].failed, ran[1].text
-    assert "All is written." in ran[1].text
-    assert ran[2].text.startswith("done ['notes.txt']")
-    said = str(told.body["messages"])
-    assert "Write it once." in said
-    assert tool_results(told.body) == [("as it was\nwritten once", False)]
-    assert "You go on with work that was interrupted" in told.system
-    assert (project / "notes.txt").read_text() == "as it was\n"
 
 
 AGENT = """\
@@ -365,28 +262,3 @@ def test_an_agent_has_its_own_server_and_a_file_takes_its_place_for_one_run(tmp_
     assert "You know what time it is." in system
     assert "toolset time" in ran[1].text
     assert "It is late." in ran[2].text
-
-
-def test_a_person_corrects_a_run_by_a_command_or_goes_on_with_something_else_in_its_place(project, tmp_path):
-    def answer(request: Mapping[str, Any]) -> Answer:
-        asked = " ".join(str(one["content"]) for one in request["messages"] if one["role"] == "user")
-        if "violet" in asked:
-            return says("Violet, then.")
-        return calls("bash", {"command": "sleep 600" if "for long" in asked else "echo at work; sleep 4"})
-
-    cells = [
-        "%load_ext kagura_kernel",
-        "%%kagura --box bubblewrap --bg\nPaint it.",
-        "first = _",
-        "%kagura say {first.run_id} in violet",
-        "print((await first).text)",
-        "%%kagura --box bubblewrap --bg --new\nPaint for long.",
-        "second = _",
-        "%kagura say --instead {second.run_id} paint it violet",
-        "after = _\nprint(second.status, (await after).text, after.run_id != second.run_id)",
-    ]
-    with OpenAIServer(answer, key=KEY) as server:
-        ran = run_cells(cells, environ=environ_for(server, tmp_path), cwd=project)
-    assert "hears it at its next turn" in ran[3].text
-    assert "Violet, then." in ran[4].text
-    assert "killed Violet, then. True" in ran[8].text

@@ -164,17 +164,6 @@ async def test_told_to_stop_it_lets_runs_end_refuses_new_ones_and_leaves_nothing
     assert set(supervisor.told) == {"READY=1\nSTATUS=Serving slack.", "WATCHDOG=1", "STOPPING=1\nSTATUS=Stopping."}
 
 
-async def test_what_does_not_end_in_time_is_stopped_and_its_thread_is_told(place, slack):
-    with place.serving("--drain", "0") as server:
-        await server.says("Serving slack.")
-        thread = await slack.say(ANN, "box: sleep 61")
-        below = await sleeping(server.process.pid, 61)
-        assert await server.ends(signal.SIGINT) == 0
-    await posted(slack, thread, "was stopped by")
-    assert [row["status"] for row in await place.rows("runs")] == ["killed"]
-    await eventually(lambda: not any(map(alive, below)))
-
-
 async def test_a_second_signal_ends_it_at_once_and_the_next_server_tells_what_was_lost(place, slack):
     with place.serving("--drain", "600") as server:
         await server.says("Serving slack.")
@@ -188,30 +177,6 @@ async def test_a_second_signal_ends_it_at_once_and_the_next_server_tells_what_wa
         await server.says("1 run was lost with the process that ran it: run-")
         await posted(slack, thread, "Lost")
         assert await server.ends() == 0
-
-
-async def test_a_second_server_on_the_same_data_is_refused_by_name(place):
-    with place.serving() as server:
-        await server.says("Serving slack.")
-        refused = await asyncio.to_thread(place.told, "serve")
-        assert (refused.returncode, f"Process {server.process.pid} serves" in refused.stderr) == (2, True)
-        assert "ERR_SERVED_ALREADY" in refused.stderr
-        assert await server.ends() == 0
-
-
-async def test_without_a_chat_it_says_how_one_is_set_up(place):
-    place.tables.clear()
-    place.write()
-    refused = await asyncio.to_thread(place.told, "serve")
-    assert (refused.returncode, "`kagura-kernel setup transport`" in refused.stderr) == (2, True)
-
-
-async def test_a_token_that_is_not_taken_ends_it_and_is_not_told(place):
-    place.environ["THE_BOT"] = "xoxb-wrong-and-secret"
-    refused = await asyncio.to_thread(place.told, "serve")
-    assert refused.returncode == 2
-    assert "ERR_TRANSPORT_REFUSED" in refused.stderr
-    assert "xoxb-wrong-and-secret" not in refused.stderr
 
 
 async def test_a_chat_that_is_not_there_yet_is_served_as_soon_as_it_is(place, slack):

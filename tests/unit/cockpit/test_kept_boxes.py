@@ -101,23 +101,6 @@ def test_variables_go_in_anew_and_come_out_of_each_cell(cockpit_with, cell):
     assert b"11" in second.outputs[0].data
 
 
-@pytest.mark.parametrize(
-    ("other", "why"),
-    [
-        ({"image": "other"}, "another image than in [5]"),
-        ({"write_mode": WriteMode.THROUGH}, "another `--write` or `--mode` than in [5]"),
-        ({"net": ("none",)}, "other terms of the box than in [5]"),
-    ],
-)
-def test_a_cell_that_asks_for_something_else_has_a_box_of_its_own_and_says_why(cockpit_with, cell, backend, other, why):
-    cockpit = cockpit_with()
-    cell(cockpit, "x = 41", count=5)
-    second = cell(cockpit, "print('x' in globals())", **other)
-    assert second.text == "False\n"
-    assert started(cockpit, second).instead == why
-    assert backend.boxes[0].channel.closed
-
-
 def test_another_session_never_gets_the_box(cockpit_with, cell):
     cockpit = cockpit_with()
     cell(cockpit, "x = 41")
