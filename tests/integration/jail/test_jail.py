@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+import pytest_asyncio
 
 from kagura_kernel.domain.errors import (
     JournalUnwritable,
@@ -108,11 +109,15 @@ def usual(jails: Jails):
     return start
 
 
+@pytest_asyncio.fixture(loop_scope="module")
+async def jail(usual):
+    return await usual()
+
+
 # ------------------------------------------------------------------ functions
 
 
-async def test_a_plugin_says_what_it_gives_and_is_called(usual):
-    jail = await usual()
+async def test_a_plugin_says_what_it_gives_and_is_called(jail):
     assert jail.modules[MODULE][0] == FunctionSpec("echo", "(value, *, times=1)", "Say it again.")
     assert await ask(jail, "echo", {"a": [1, None, "ü"]}, times=2) == [{"a": [1, None, "ü"]}] * 2
     assert await ask(jail, "later") == "later"
@@ -127,8 +132,7 @@ async def test_it_gets_the_configuration_of_the_plan(usual):
     assert await ask(await usual(), "configured") == {"base": "/plugin/read/0", "n": 3}
 
 
-async def test_what_it_prints_is_kept_in_its_log(usual):
-    jail = await usual()
+async def test_what_it_prints_is_kept_in_its_log(jail):
     task = asyncio.ensure_future(ask(jail, "wait"))
     await eventually(lambda: "waiting" in jail.log)
     await ask(jail, "open_gate")
@@ -150,8 +154,7 @@ async def test_an_error_comes_back_with_its_kind_and_its_text(usual, function, k
     assert caught.value.kind == kind
 
 
-async def test_the_traceback_of_a_defect_is_in_the_log_with_the_plugins_own_lines(usual):
-    jail = await usual()
+async def test_the_traceback_of_a_defect_is_in_the_log_with_the_plugins_own_lines(jail):
     with pytest.raises(PluginFailed):
         await ask(jail, "wrong")
     assert "small-plugin/plugin.py" in jail.log
@@ -170,16 +173,14 @@ async def test_the_traceback_of_a_defect_is_in_the_log_with_the_plugins_own_line
         (MODULE, "echo", ["x" * 5_000_000], "4,194,304 are allowed"),
     ],
 )
-async def test_a_call_that_cannot_be_made_is_refused_and_harms_nothing(usual, module, function, arguments, text):
-    jail = await usual()
+async def test_a_call_that_cannot_be_made_is_refused_and_harms_nothing(jail, module, function, arguments, text):
     for _ in range(6):
         with pytest.raises(PluginCallRefused, match=text):
             await jail.call(module, function, arguments, {})
     assert await ask(jail, "echo", 1) == [1]
 
 
-async def test_an_answer_that_is_too_large_is_an_error_and_a_large_one_passes(usual):
-    jail = await usual()
+async def test_an_answer_that_is_too_large_is_an_error_and_a_large_one_passes(jail):
     with pytest.raises(PluginFailed, match="cannot be sent"):
         await ask(jail, "large", 5_000_000)
     assert len(await ask(jail, "large", 4_000_000)) == 4_000_000
@@ -362,16 +363,14 @@ async def test_a_call_that_is_given_up_keeps_its_place_until_its_deadline(usual)
     assert "small.sleep did not answer within 30 s" in jail.log
 
 
-async def test_a_process_that_ends_is_told_and_the_next_call_has_a_new_one(usual):
-    jail = await usual()
+async def test_a_process_that_ends_is_told_and_the_next_call_has_a_new_one(jail):
     with pytest.raises(PluginJailBroken, match="exit code 5"):
         await ask(jail, "leave", 5)
     assert await ask(jail, "echo", 1) == [1]
     assert "exit code 5" in jail.log
 
 
-async def test_three_ends_in_a_row_put_the_plugin_off(usual, jails):
-    jail = await usual()
+async def test_three_ends_in_a_row_put_the_plugin_off(jail, jails):
     for code in (1, 2, 3):
         with pytest.raises(PluginJailBroken):
             await ask(jail, "leave", code)
@@ -401,8 +400,7 @@ async def test_boxes_that_cannot_be_had_are_no_fault_of_the_plugins(usual, jails
     assert jails.failed == []
 
 
-async def test_five_defects_in_a_row_put_the_plugin_off_and_refusals_never_do(usual, jails):
-    jail = await usual()
+async def test_five_defects_in_a_row_put_the_plugin_off_and_refusals_never_do(jail, jails):
     for function, error in [("refuse", PluginFailed), ("missing", PluginFailed)] * 5:
         with pytest.raises(error):
             await ask(jail, function)
@@ -414,8 +412,7 @@ async def test_five_defects_in_a_row_put_the_plugin_off_and_refusals_never_do(us
     assert jail.broken.endswith("ZeroDivisionError")
 
 
-async def test_a_closed_jail_takes_no_calls_and_may_be_closed_again(usual, jails):
-    jail = await usual()
+async def test_a_closed_jail_takes_no_calls_and_may_be_closed_again(jail, jails):
     await jail.close()
     await jail.close()
     with pytest.raises(PluginCallRefused, match="is off"):

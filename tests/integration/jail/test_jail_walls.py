@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import pytest_asyncio
 
 from kagura_kernel.domain.errors import PathNotShown, PluginError, PluginFailed, PluginJailBroken
 from kagura_kernel.plugins.jail import box
@@ -63,6 +64,11 @@ def shown(tmp_path: Path):
         ShownPath(tmp_path / "write", "/plugin/write/0", writable=True),
     )
     return JailPlan(shown=paths)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def jail(jails):
+    return await jails.start(ANYTHING)
 
 
 # ------------------------------------------------------------------------ files
@@ -257,8 +263,7 @@ async def test_what_is_permitted_is_reached_by_the_proxy_and_nothing_else_is(jai
 # --------------------------------------------------------------------- processes
 
 
-async def test_no_process_outlives_its_jail(jails):
-    jail = await jails.start(ANYTHING)
+async def test_no_process_outlives_its_jail(jail):
     marker = f"kagura-{secrets.token_hex(8)}"
     code = f"""
 for _ in range(3):
@@ -287,8 +292,7 @@ async def test_a_jail_whose_call_took_too_long_leaves_no_process(jails):
     await eventually(lambda: not processes_with(marker))
 
 
-async def test_a_fork_bomb_stays_in_the_jail(jails):
-    jail = await jails.start(ANYTHING)
+async def test_a_fork_bomb_stays_in_the_jail(jail, jails):
     code = """
 for _ in range(1000):
     if os.fork() == 0:
@@ -302,8 +306,7 @@ for _ in range(1000):
     )
 
 
-async def test_a_bomb_that_outruns_its_own_caller_ends_with_the_jail(jails):
-    jail = await jails.start(ANYTHING)
+async def test_a_bomb_that_outruns_its_own_caller_ends_with_the_jail(jail):
     marker = f"kagura-{secrets.token_hex(8)}"
     bomb = f"import os\nwhile True:\n  try: os.fork()\n  except OSError: pass\n# {marker}"
     await ask(jail, "run", f"subprocess.Popen(['python3', '-c', {bomb!r}]); result = 1")
@@ -312,8 +315,7 @@ async def test_a_bomb_that_outruns_its_own_caller_ends_with_the_jail(jails):
     await eventually(lambda: not processes_with(marker))
 
 
-async def test_it_sees_no_process_but_its_own(jails):
-    jail = await jails.start(ANYTHING)
+async def test_it_sees_no_process_but_its_own(jail):
     seen = await ask(
         jail,
         "run",
@@ -338,8 +340,7 @@ async def test_it_sees_no_process_but_its_own(jails):
         "open('/proc/self/oom_score_adj', 'w').write('-1000')",
     ],
 )
-async def test_the_guest_and_the_kernel_below_are_out_of_its_reach(jails, attempt):
-    jail = await jails.start(ANYTHING)
+async def test_the_guest_and_the_kernel_below_are_out_of_its_reach(jail, attempt):
     assert await refused(jail, attempt) in ("PermissionError", "OSError")
     assert await ask(jail, "run", "result = 1") == 1
 
@@ -404,8 +405,7 @@ for _ in range(20):
 
 
 @pytest.mark.parametrize("place", ["/tmp", "/home/agent", "/dev/shm", "/workspace", "/var/tmp", "/plugin", "/", "/run"])
-async def test_what_it_can_fill_is_its_own_memory(jails, place):
-    jail = await jails.start(ANYTHING)
+async def test_what_it_can_fill_is_its_own_memory(jail, place):
     code = f"""
 result = 0
 try:
@@ -451,8 +451,7 @@ async def test_a_plugin_that_fills_a_disk_of_the_host_loses_its_jail_before_it_i
     assert len(list((tmp_path / "write").iterdir())) < 400
 
 
-async def test_a_plugin_that_prints_without_end_loses_its_jail(jails):
-    jail = await jails.start(ANYTHING)
+async def test_a_plugin_that_prints_without_end_loses_its_jail(jail):
     with pytest.raises(PluginJailBroken, match="printed without end"):
         await ask(jail, "run", "while True: print('x' * 100_000)")
     assert len(jail.log) < 66_000

@@ -48,8 +48,7 @@ def test_commits_are_told_and_the_repository_stays_as_it_was(committing):
     assert committing.repository.state() == before
 
 
-def test_a_fast_forward_takes_branch_index_and_files_along_and_undo_brings_them_back(committing):
-    repository = committing.repository
+def test_a_fast_forward_takes_branch_index_and_files_along_and_undo_brings_them_back(repository, committing):
     at = repository.git("rev-parse", "HEAD")
     run = committing.run(TWO)
     committing.settle("apply", run)
@@ -68,8 +67,7 @@ def test_a_fast_forward_takes_branch_index_and_files_along_and_undo_brings_them_
     assert repository.subjects == ["third", "second", "first"]
 
 
-def test_commits_fit_over_files_that_were_applied_before_and_leave_what_was_not_committed(committing):
-    repository = committing.repository
+def test_commits_fit_over_files_that_were_applied_before_and_leave_what_was_not_committed(repository, committing):
     run = committing.run(f"{TWO}; echo loose > loose.txt")
     committing.cockpit.changes_desk.apply(run.run_id, ["a.txt", "b.txt"], by="Ada")
     committing.settle("apply", run)
@@ -77,8 +75,7 @@ def test_commits_fit_over_files_that_were_applied_before_and_leave_what_was_not_
     assert committing.states(run) == {"a.txt": "applied", "b.txt": "applied", "loose.txt": "proposed"}
 
 
-def test_what_was_changed_further_after_a_commit_is_proposed_from_there(committing):
-    repository = committing.repository
+def test_what_was_changed_further_after_a_commit_is_proposed_from_there(repository, committing):
     run = committing.run(f"{TWO}; echo three >> a.txt; echo more >> b.txt")
     committing.settle("apply", run)
     (change, _) = committing.cockpit.changes(run.run_id)
@@ -92,8 +89,7 @@ def test_what_was_changed_further_after_a_commit_is_proposed_from_there(committi
     assert (repository.subjects[0], repository.status) == ("third", "M a.txt\n M b.txt")
 
 
-def test_modes_links_and_deletions_come_along(committing):
-    repository = committing.repository
+def test_modes_links_and_deletions_come_along(repository, committing):
     repository.commit("more", tool__sh="true\n", old__txt="old\n")
     run = committing.run("chmod +x tool.sh; git rm -q old.txt; ln -s a.txt link; git add -A; git commit -qm all")
     committing.settle("apply", run)
@@ -103,8 +99,7 @@ def test_modes_links_and_deletions_come_along(committing):
     assert (repository.status, (repository.folder / "old.txt").read_text()) == ("", "old\n")
 
 
-def test_a_new_branch_touches_no_file(committing):
-    repository = committing.repository
+def test_a_new_branch_touches_no_file(repository, committing):
     run = committing.run("git checkout -qb side; echo s > s.txt; git add .; git commit -qm aside")
     assert list(committing.branches(run)) == ["side"]
     committing.settle("apply", run, "side")
@@ -114,8 +109,7 @@ def test_a_new_branch_touches_no_file(committing):
     assert repository.git("branch", "--list", "side") == ""
 
 
-def test_a_branch_that_moved_gets_the_same_commits_on_top(committing):
-    repository = committing.repository
+def test_a_branch_that_moved_gets_the_same_commits_on_top(repository, committing):
     run = committing.run(TWO)
     at = repository.commit("mine", c__txt="mine\n")
     committing.settle("apply", run)
@@ -125,8 +119,7 @@ def test_a_branch_that_moved_gets_the_same_commits_on_top(committing):
     assert (repository.git("rev-parse", "main"), repository.status) == (at, "")
 
 
-def test_what_the_branch_has_by_now_is_not_committed_again(committing):
-    repository = committing.repository
+def test_what_the_branch_has_by_now_is_not_committed_again(repository, committing):
     run = committing.run(TWO)
     repository.commit("mine", a__txt="one\ntwo\n")
     committing.settle("apply", run)
@@ -147,8 +140,7 @@ def test_what_the_branch_has_by_now_is_not_committed_again(committing):
         (lambda mine: mine.git("worktree", "add", "-q", "../other", "-f", "main"), ""),
     ],
 )
-def test_what_does_not_fit_is_refused_and_nothing_is_written(committing, meanwhile, why):
-    repository = committing.repository
+def test_what_does_not_fit_is_refused_and_nothing_is_written(repository, committing, meanwhile, why):
     run = committing.run(TWO)
     meanwhile(repository)
     before = repository.state()
@@ -165,8 +157,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(committing, meanwhi
     assert repository.git("log", "-1", "--format=%s", "theirs") == "third"
 
 
-def test_an_undo_never_takes_what_came_after(committing):
-    repository = committing.repository
+def test_an_undo_never_takes_what_came_after(repository, committing):
     run = committing.run(TWO)
     committing.settle("apply", run)
     repository.write("a.txt", "edited since\n")
@@ -178,8 +169,7 @@ def test_an_undo_never_takes_what_came_after(committing):
     assert repository.subjects == ["mine", "third", "second", "first"]
 
 
-def test_a_detached_head_moves_as_one(committing):
-    repository = committing.repository
+def test_a_detached_head_moves_as_one(repository, committing):
     at = repository.git("rev-parse", "HEAD")
     repository.git("checkout", "-q", "--detach")
     run = committing.run(TWO)
@@ -268,8 +258,7 @@ def test_a_box_that_stays_tells_each_commit_once_and_is_not_moved_from_outside(t
     cockpit.close()
 
 
-def test_of_several_who_apply_at_once_one_does(committing):
-    repository = committing.repository
+def test_of_several_who_apply_at_once_one_does(repository, committing):
     run = committing.run("for i in $(seq 60); do echo new > f$i; done; git add -A; git commit -qm second")
 
     def settle(_number: int) -> str:
@@ -307,8 +296,7 @@ def test_too_many_bytes_stay_in_the_box(committing, monkeypatch):
     assert committing.states(run) == {"big": "proposed"}
 
 
-def test_a_submodule_stays_where_it_is(committing):
-    repository = committing.repository
+def test_a_submodule_stays_where_it_is(repository, committing):
     run = committing.run(
         "git init -q sub; cd sub; git config user.name x; git config user.email x@x; echo x > x; git add x;"
         " git commit -qm inner; cd ..; git add sub 2>/dev/null; git commit -qm outer"
@@ -318,8 +306,7 @@ def test_a_submodule_stays_where_it_is(committing):
     assert repository.subjects == ["first"]
 
 
-def test_a_submodule_that_stays_as_it_is_is_in_nobodys_way(committing):
-    repository = committing.repository
+def test_a_submodule_that_stays_as_it_is_is_in_nobodys_way(repository, committing):
     inner = Repository(repository.folder / "inner")
     inner.folder.mkdir()
     inner.git("init", "-q")

@@ -67,6 +67,11 @@ def read(reading: Reading, *messages: Message) -> list[BrainEvent]:
     return [event for message in messages for event in reading.read(message)]
 
 
+@pytest.fixture
+def reading() -> Reading:
+    return Reading([])
+
+
 def test_a_streamed_message_is_counted_once_with_its_last_figures():
     blocks = whole("1", TextBlock("Hi")), whole("1", ToolUseBlock("t", "mcp__kagura__bash", {}))
     events = read(Reading([]), start("1"), delta("H"), delta("i"), *blocks, *end(40))
@@ -104,8 +109,7 @@ def test_a_second_try_at_a_message_is_not_read_twice():
 
 @pytest.mark.parametrize("stop", [[], [streamed({"type": "message_stop"})]])
 @pytest.mark.parametrize("status", [None, 200])
-def test_a_connection_that_was_cut_in_an_answer_is_a_loss_in_few_words(stop, status):
-    reading = Reading([])
+def test_a_connection_that_was_cut_in_an_answer_is_a_loss_in_few_words(reading, stop, status):
     said = "API Error: API returned an empty or malformed response (HTTP 200) - check for a proxy " + "x" * 900
     read(reading, start("1"), delta("The wh"), *stop, whole("x", TextBlock(said), error="unknown"))
     with pytest.raises(BrainLost, match="cut in the middle of an answer") as caught:
@@ -113,8 +117,7 @@ def test_a_connection_that_was_cut_in_an_answer_is_a_loss_in_few_words(stop, sta
     assert len(caught.value.message) < 150
 
 
-def test_an_address_that_is_none_is_a_matter_of_setting_up():
-    reading = Reading([])
+def test_an_address_that_is_none_is_a_matter_of_setting_up(reading):
     said = "API Error: Invalid URL"
     read(reading, whole("1", TextBlock(said), error="unknown"))
     with pytest.raises(BrainNotConfigured, match="ANTHROPIC_BASE_URL is no address"):
@@ -122,8 +125,7 @@ def test_an_address_that_is_none_is_a_matter_of_setting_up():
 
 
 @pytest.mark.parametrize("refusal", [None, "unknown"])
-def test_a_service_that_nothing_reached_has_refused_nothing(refusal):
-    reading = Reading([])
+def test_a_service_that_nothing_reached_has_refused_nothing(reading, refusal):
     said = "API Error: Can't reach the API server — check your internet or DNS (ENOTFOUND)"
     read(reading, whole("1", TextBlock(said), error=refusal))
     with pytest.raises(BrainLost, match=r"cannot be reached \(ENOTFOUND\)\. Look at the network") as caught:
@@ -131,23 +133,20 @@ def test_a_service_that_nothing_reached_has_refused_nothing(refusal):
     assert caught.value.message.endswith("where they are set. The run was stopped; run the cell again.")
 
 
-def test_a_refusal_after_a_cut_is_a_refusal():
-    reading = Reading([])
+def test_a_refusal_after_a_cut_is_a_refusal(reading):
     read(reading, start("1"), delta("The wh"), streamed({"type": "message_stop"}))
     with pytest.raises(BrainRefused) as caught:
         read(reading, result(is_error=True, api_error_status=529))
     assert caught.value.status == 529
 
 
-def test_an_error_after_a_cut_that_was_made_good_is_no_cut():
-    reading = Reading([])
+def test_an_error_after_a_cut_that_was_made_good_is_no_cut(reading):
     read(reading, start("1"), delta("a"), start("2"), whole("2", TextBlock("ab")), *end(3))
     with pytest.raises(BrainLost, match="error_during_execution"):
         read(reading, result(subtype="error_during_execution", is_error=True))
 
 
-def test_the_end_sums_up():
-    reading = Reading([])
+def test_the_end_sums_up(reading):
     read(reading, start("1"), *end(5), start("2"), *end(6))
     (done,) = read(reading, result(result="Fine.", total_cost_usd=0.25))
     assert done == BrainDone("Fine.", join_session("abc", 0.25), 0.25, Usage(120, 11, 40, 60), "m", 2)
@@ -167,16 +166,14 @@ def test_no_reported_cost_is_none_and_not_zero():
 
 
 @pytest.mark.parametrize(("subtype", "stopped"), [("error_max_budget_usd", "budget"), ("error_max_turns", "turns")])
-def test_a_limit_is_an_end_and_keeps_the_last_text(subtype, stopped):
-    reading = Reading([])
+def test_a_limit_is_an_end_and_keeps_the_last_text(reading, subtype, stopped):
     read(reading, whole("1", TextBlock("so far")))
     (done,) = read(reading, result(subtype=subtype, is_error=True))
     assert isinstance(done, BrainDone)
     assert (done.stopped, done.text) == (stopped, "so far")
 
 
-def test_what_a_helper_agent_says_is_not_the_brains_text():
-    reading = Reading([])
+def test_what_a_helper_agent_says_is_not_the_brains_text(reading):
     inner = streamed({"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}}, parent="t")
     assert read(reading, inner, whole("1", TextBlock("x"), parent_tool_use_id="t")) == []
 
@@ -217,8 +214,7 @@ def test_thoughts_are_told_as_they_come_and_are_no_answer():
     assert told == [BrainSign("thinking"), BrainSign("thinking", "First the totals.")]
 
 
-def test_an_error_without_a_status_is_told_by_its_kind():
-    reading = Reading([])
+def test_an_error_without_a_status_is_told_by_its_kind(reading):
     read(reading, whole("1", TextBlock("Not logged in"), error="authentication_failed"))
     with pytest.raises(BrainNotConfigured, match="sign in"):
         read(reading, result(is_error=True, result="Not logged in · Please run /login"))

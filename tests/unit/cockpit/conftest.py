@@ -41,6 +41,11 @@ def cockpit_with(tmp_path: Path, backend: FakeBackend) -> Iterator[Callable[...,
 
 
 @pytest.fixture
+def cockpit(cockpit_with: Callable[..., Cockpit]) -> Cockpit:
+    return cockpit_with()
+
+
+@pytest.fixture
 def await_question() -> Callable[[Cockpit], ApprovalRequest]:
     def wait(cockpit: Cockpit) -> ApprovalRequest:
         until = time.monotonic() + 60

@@ -57,9 +57,8 @@ def of(kind: type, events: list[AnyEvent]) -> list:
 
 
 def test_what_somebody_elses_definition_wants_is_one_question_before_anything_starts(
-    cockpit_with, project, definition, await_question
+    cockpit, project, definition, await_question
 ):
-    cockpit = cockpit_with()
     handle = cockpit.launch(RunRequest(task="Go.", project=project, agent=str(definition)))
     question = await_question(cockpit)
     assert question.kind is ApprovalKind.LAUNCH
@@ -122,8 +121,7 @@ def test_what_a_file_of_servers_wants_is_not_blamed_on_the_agent(cockpit_with, p
     assert asyncio.run(handle.wait()).status == "denied"
 
 
-def test_an_answer_for_the_session_holds_for_these_very_words_alone(cockpit_with, project, definition, await_question):
-    cockpit = cockpit_with()
+def test_an_answer_for_the_session_holds_for_these_very_words_alone(cockpit, project, definition, await_question):
     first = cockpit.launch(RunRequest(task="Go.", project=project, agent=str(definition)))
     question = await_question(cockpit)
     cockpit.decide(question.id, allow=True, by="a test", via="test", answer="this session")

@@ -259,8 +259,7 @@ def test_a_session_goes_on_where_its_brain_left_off(cockpit_with, project):
     assert brain.turns[2].resume == ""
 
 
-def test_a_cell_of_code_runs_without_a_brain(cockpit_with, project):
-    cockpit = cockpit_with()
+def test_a_cell_of_code_runs_without_a_brain(cockpit, project):
     cell = RunRequest(language="python", task="print(open('data.csv').read())", project=project)
     outcome = cockpit.launch(cell).result(60)
     assert (outcome.status, outcome.exit_code) == ("done", 0)
@@ -291,15 +290,13 @@ def test_a_silent_cell_is_stopped_at_its_idle_limit(cockpit_with, project):
         ({"project": Path("/no/such/place")}, WorkspaceUnreadable),
     ],
 )
-def test_a_mistake_is_told_at_once_and_nothing_is_started(cockpit_with, project, options, error):
-    cockpit = cockpit_with()
+def test_a_mistake_is_told_at_once_and_nothing_is_started(cockpit, project, options, error):
     with pytest.raises(error):
         cockpit.launch(RunRequest(**({"task": "do it", "project": project} | options)))  # type: ignore[arg-type]
     assert cockpit.runs() == []
 
 
-def test_an_empty_task_and_an_empty_cell_are_mistakes(cockpit_with, project):
-    cockpit = cockpit_with()
+def test_an_empty_task_and_an_empty_cell_are_mistakes(cockpit, project):
     for intent in (RunRequest(task=" \n", project=project), RunRequest(language="python", task="", project=project)):
         with pytest.raises(UsageError, match="empty"):
             cockpit.launch(intent)
@@ -355,8 +352,7 @@ def test_the_status_tells_a_memory_that_no_run_could_start_with(cockpit_with):
     ("options", "words"),
     [({"verify": ""}, "nothing would be verified"), ({"verify": " "}, "--verify"), ({"remember": True}, "--replay")],
 )
-def test_words_that_would_silently_mean_nothing_are_mistakes(cockpit_with, project, options, words):
-    cockpit = cockpit_with()
+def test_words_that_would_silently_mean_nothing_are_mistakes(cockpit, project, options, words):
     with pytest.raises(UsageError, match=words):
         cockpit.launch(task(project, **options))
     assert cockpit.runs() == []
@@ -461,8 +457,7 @@ def test_a_cassette_and_another_brain_exclude_each_other(cockpit_with, project, 
         cockpit_with().launch(task(project, brain="fake", replay=tmp_path / "x.jsonl"))
 
 
-def test_long_output_of_a_cell_is_kept_whole_and_short_output_leaves_no_folder(cockpit_with, project, tmp_path):
-    cockpit = cockpit_with()
+def test_long_output_of_a_cell_is_kept_whole_and_short_output_leaves_no_folder(cockpit, project, tmp_path):
     short = cockpit.launch(RunRequest(task="echo hello", language="bash", project=project))
     short.result(60)
     assert not (tmp_path / "home" / "outputs" / short.run_id).exists()

@@ -23,8 +23,7 @@ def ran(cockpit, project, **options):
     return cockpit.launch(RunRequest("look", project=project, **{"place": PLACE} | options)).result(60)
 
 
-def test_a_notebook_goes_on_with_its_newest_session_that_nobody_named(cockpit_with, project):
-    cockpit = cockpit_with()
+def test_a_notebook_goes_on_with_its_newest_session_that_nobody_named(cockpit, project):
     first = ran(cockpit, project)
     assert notebook_session(cockpit.journal, PLACE.notebook) == first.session_id
     ran(cockpit, project, session="refactoring")
@@ -48,8 +47,7 @@ def test_a_session_in_which_a_run_goes_on_elsewhere_is_left_to_it(cockpit_with, 
     assert notebook_session(cockpit.journal, PLACE.notebook) == handle.session_id
 
 
-def test_a_run_tells_whose_conversation_it_goes_on_with(cockpit_with, project):
-    cockpit = cockpit_with()
+def test_a_run_tells_whose_conversation_it_goes_on_with(cockpit, project):
     first, second = ran(cockpit, project), ran(cockpit, project)
     began = [row.event for row in cockpit.journal.events(kinds=("run.started",))]
     assert [event.follows for event in began] == ["", first.run_id]

@@ -121,8 +121,7 @@ def test_without_a_grant_and_without_a_person_the_program_is_told_why_and_how_to
     assert server.seen == []  # type: ignore[attr-defined]
 
 
-def test_an_unknown_host_is_a_question_and_a_no_is_remembered_for_the_run(cockpit_with, project, await_question):
-    cockpit = cockpit_with()
+def test_an_unknown_host_is_a_question_and_a_no_is_remembered_for_the_run(cockpit, project, await_question):
     twice = f"{FETCH.format('example.com')}/; {FETCH.format('example.com')}/"
     handle = cockpit.launch(cell(project, twice))
     question = await_question(cockpit)
@@ -135,8 +134,7 @@ def test_an_unknown_host_is_a_question_and_a_no_is_remembered_for_the_run(cockpi
     assert [row.verdict for row in cockpit.approvals()] == ["deny"]
 
 
-def test_what_is_never_for_the_session_is_not_asked_by_its_next_run(cockpit_with, project, await_question):
-    cockpit = cockpit_with()
+def test_what_is_never_for_the_session_is_not_asked_by_its_next_run(cockpit, project, await_question):
     handle = cockpit.launch(cell(project, FETCH.format("example.com") + "/"))
     cockpit.decide(await_question(cockpit).id, allow=False, by="ann", via="cell", answer="never")
     handle.result(60)
@@ -145,15 +143,13 @@ def test_what_is_never_for_the_session_is_not_asked_by_its_next_run(cockpit_with
     assert len(cockpit.approvals()) == 1
 
 
-def test_calling_the_run_off_at_a_question_about_a_host_ends_the_run(cockpit_with, project, await_question):
-    cockpit = cockpit_with()
+def test_calling_the_run_off_at_a_question_about_a_host_ends_the_run(cockpit, project, await_question):
     handle = cockpit.launch(cell(project, FETCH.format("example.com") + "/; sleep 600"))
     cockpit.abort(await_question(cockpit).id, by="ann", via="cell")
     assert handle.result(60).status == "killed"
 
 
-def test_a_run_that_is_stopped_takes_its_question_about_a_host_along(cockpit_with, project, await_question):
-    cockpit = cockpit_with()
+def test_a_run_that_is_stopped_takes_its_question_about_a_host_along(cockpit, project, await_question):
     handle = cockpit.launch(cell(project, FETCH.format("example.com") + "/"))
     await_question(cockpit)
     handle.kill("ann")
@@ -166,8 +162,7 @@ def test_none_closes_the_question_too(cockpit_with, project):
     assert "is not granted" in text
 
 
-def test_a_word_that_is_no_host_is_told_before_anything_runs(cockpit_with, project):
-    cockpit = cockpit_with()
+def test_a_word_that_is_no_host_is_told_before_anything_runs(cockpit, project):
     with pytest.raises(UsageError, match="wildcards"):
         cockpit.launch(cell(project, "true", net=("*.example.com",)))
     assert cockpit.runs() == []
@@ -330,8 +325,7 @@ def test_a_run_and_the_cockpit_end_although_a_provider_never_takes_anything_back
     cockpit.close()
 
 
-def test_a_lease_that_nobody_here_holds_can_neither_be_revoked_nor_extended(cockpit_with):
-    cockpit = cockpit_with()
+def test_a_lease_that_nobody_here_holds_can_neither_be_revoked_nor_extended(cockpit):
     with pytest.raises(LeaseUnknown):
         cockpit.revoke_lease("lea-none", by="ann")
     with pytest.raises(LeaseUnknown):

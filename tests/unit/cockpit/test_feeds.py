@@ -107,8 +107,7 @@ async def test_nothing_is_read_once_nobody_listens(cockpit_with, elsewhere, monk
     await eventually(lambda: again)
 
 
-async def test_a_run_whose_process_is_gone_is_told_as_lost(cockpit_with, elsewhere, gone):
-    cockpit = cockpit_with()
+async def test_a_run_whose_process_is_gone_is_told_as_lost(cockpit, elsewhere, gone):
     elsewhere.append(SampleRun().started(owner=gone))
     heard: list[Event] = []
     feed = cockpit.attach("run-1")

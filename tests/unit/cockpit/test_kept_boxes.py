@@ -43,8 +43,7 @@ def given(name, value):
     return PackedVariable(name, packed.form, packed.data, packed.details, packed.summary)
 
 
-def test_a_cell_goes_on_with_variables_imports_directory_and_files_of_the_one_before(cockpit_with, cell, backend):
-    cockpit = cockpit_with()
+def test_a_cell_goes_on_with_variables_imports_directory_and_files_of_the_one_before(cockpit, cell, backend):
     first = cell(
         cockpit, "import os, math as m\nx = 41\nos.makedirs('sub')\nos.chdir('sub')\nopen('f', 'w').close()", count=5
     )
@@ -85,24 +84,21 @@ def test_an_agent_is_told_what_others_have_changed_since_its_box_began(cockpit_w
     assert "ours.txt" not in told
 
 
-def test_a_failing_cell_keeps_its_box_and_a_plain_cell_leaves_it_alone(cockpit_with, cell, backend):
-    cockpit = cockpit_with()
+def test_a_failing_cell_keeps_its_box_and_a_plain_cell_leaves_it_alone(cockpit, cell, backend):
     assert cell(cockpit, "x = 41\nraise ValueError('no')").status == "failed"
     assert cell(cockpit, "print('x' in globals())", keep=False).text == "False\n"
     assert cell(cockpit, "print(x)").text == "41\n"
     assert len(backend.boxes) == 2
 
 
-def test_variables_go_in_anew_and_come_out_of_each_cell(cockpit_with, cell):
-    cockpit = cockpit_with()
+def test_variables_go_in_anew_and_come_out_of_each_cell(cockpit, cell):
     cell(cockpit, "y = n", inputs=(given("n", 1),), outputs=("y",))
     second = cell(cockpit, "z = n + y", inputs=(given("n", 10),), outputs=("z",))
     assert [one.name for one in second.outputs] == ["z"]
     assert b"11" in second.outputs[0].data
 
 
-def test_another_session_never_gets_the_box(cockpit_with, cell):
-    cockpit = cockpit_with()
+def test_another_session_never_gets_the_box(cockpit, cell):
     cell(cockpit, "x = 41")
     assert cell(cockpit, "print('x' in globals())", session="other").text == "False\n"
     assert cell(cockpit, "print(x)").text == "41\n"
@@ -150,8 +146,7 @@ def test_a_box_with_credentials_does_not_stay_and_no_such_run_goes_on_in_one(coc
     assert cell(cockpit, code, keep=False).text == "False True\n"
 
 
-def test_changes_that_wait_are_proposed_once_and_what_is_changed_further_by_the_later_cell(cockpit_with, cell, project):
-    cockpit = cockpit_with()
+def test_changes_that_wait_are_proposed_once_and_what_is_changed_further_by_the_later_cell(cockpit, cell, project):
     first = cell(cockpit, "open('a', 'w').write('1')\nopen('b', 'w').write('1')")
     second = cell(cockpit, "open('b', 'a').write('2')\nopen('c', 'w').write(open('a').read())")
     assert first.changed_files == ["a", "b"]
@@ -165,16 +160,14 @@ def test_changes_that_wait_are_proposed_once_and_what_is_changed_further_by_the_
     assert [(one.path, one.state) for one in third.changes] == [("a", "proposed")]
 
 
-def test_what_a_person_discarded_stays_in_the_box_and_is_not_proposed_again(cockpit_with, cell):
-    cockpit = cockpit_with()
+def test_what_a_person_discarded_stays_in_the_box_and_is_not_proposed_again(cockpit, cell):
     first = cell(cockpit, "open('a', 'w').write('1')")
     cockpit.changes_desk.discard(first.run_id, by="ann")
     second = cell(cockpit, "print(open('a').read())")
     assert (second.text, second.changed_files) == ("1\n", [])
 
 
-def test_what_a_person_changed_meanwhile_is_never_overwritten(cockpit_with, cell, project):
-    cockpit = cockpit_with()
+def test_what_a_person_changed_meanwhile_is_never_overwritten(cockpit, cell, project):
     cell(cockpit, "pass")
     (project / "data.csv").write_text("mine\n")
     second = cell(cockpit, "open('data.csv', 'a').write('box')")
@@ -187,8 +180,7 @@ def test_a_verification_tries_all_that_is_in_the_box(cockpit_with, cell):
     assert cell(cockpit, "copy it", language="", verify="cmp a b").verified
 
 
-def test_a_person_ends_it_and_so_does_a_new_conversation(cockpit_with, cell, backend):
-    cockpit = cockpit_with()
+def test_a_person_ends_it_and_so_does_a_new_conversation(cockpit, cell, backend):
     assert cockpit.end_box() is None
     cell(cockpit, "x = 41", count=5)
     assert [part.reason for part in cockpit.status().others] == ["fake, that of [5], waits for a next cell"]
@@ -199,8 +191,7 @@ def test_a_person_ends_it_and_so_does_a_new_conversation(cockpit_with, cell, bac
     wait_until(lambda: backend.boxes[1].channel.closed)
 
 
-def test_a_box_that_died_meanwhile_is_told_and_another_one_begins(cockpit_with, cell, backend):
-    cockpit = cockpit_with()
+def test_a_box_that_died_meanwhile_is_told_and_another_one_begins(cockpit, cell, backend):
     first = cell(cockpit, "x = 41", count=5)
     backend.boxes[0].channel.fail("somebody killed it")
     wait_until(lambda: cockpit.journal.events(run_id=first.run_id)[-1].event.kind == "box.closed")
@@ -208,15 +199,13 @@ def test_a_box_that_died_meanwhile_is_told_and_another_one_begins(cockpit_with, 
     assert (second.text, started(cockpit, second).instead) == ("False\n", "that of [5] is gone: somebody killed it")
 
 
-def test_a_time_out_interrupts_and_the_session_goes_on(cockpit_with, cell):
-    cockpit = cockpit_with()
+def test_a_time_out_interrupts_and_the_session_goes_on(cockpit, cell):
     stopped = cell(cockpit, "x = 41\nimport time\ntime.sleep(600)", command_timeout=0.5)
     assert (stopped.status, stopped.error_code) == ("failed", "ERR_SANDBOX_COMMAND_TIMEOUT")
     assert cell(cockpit, "print(x)").text == "41\n"
 
 
-def test_a_cell_that_is_stopped_keeps_its_box_and_what_it_had(cockpit_with, cell, project):
-    cockpit = cockpit_with()
+def test_a_cell_that_is_stopped_keeps_its_box_and_what_it_had(cockpit, cell, project):
     code = "x = 41\nimport time\nprint('begun', flush=True)\ntime.sleep(600)"
     handle = cockpit.launch(RunRequest(code, "python", project=project, keep=True))
     begun = threading.Event()
@@ -227,8 +216,7 @@ def test_a_cell_that_is_stopped_keeps_its_box_and_what_it_had(cockpit_with, cell
     assert cell(cockpit, "print(x)").text == "41\n"
 
 
-def test_a_session_that_ended_is_told_where_its_variables_are_missed(cockpit_with, cell):
-    cockpit = cockpit_with()
+def test_a_session_that_ended_is_told_where_its_variables_are_missed(cockpit, cell):
     ended = cell(cockpit, "x = 41\nimport os\nos._exit(3)")
     notes = [row.event.text for row in cockpit.journal.events(run_id=ended.run_id, kinds=("noted",))]
     assert notes == ["The Python session ended with this cell: its variables and imports are gone, the files are not."]
@@ -237,8 +225,7 @@ def test_a_session_that_ended_is_told_where_its_variables_are_missed(cockpit_wit
     assert (again.text, notes[-1][:41]) == ("False\n", "The Python session of the cells before ha")
 
 
-def test_a_traceback_shows_the_line_of_the_cell_that_wrote_it(cockpit_with, cell):
-    cockpit = cockpit_with()
+def test_a_traceback_shows_the_line_of_the_cell_that_wrote_it(cockpit, cell):
     cell(cockpit, "def f():\n    return 1 / 0", count=5)
     failed = cell(cockpit, "f()", count=6)
     said = output(cockpit, failed)
@@ -246,8 +233,7 @@ def test_a_traceback_shows_the_line_of_the_cell_that_wrote_it(cockpit_with, cell
     assert "calls/5/cell.py" in said
 
 
-def test_no_box_stays_behind(cockpit_with, cell, backend):
-    cockpit = cockpit_with()
+def test_no_box_stays_behind(cockpit, cell, backend):
     for name in "abcdef":
         cell(cockpit, "pass", session=name)
     wait_until(lambda: sum(not box.channel.closed for box in backend.boxes) == 4)
@@ -277,10 +263,7 @@ def test_cells_of_the_asking_notebook_that_came_since_the_box_began_are_no_chang
     assert [[one.path for one in run.changes] for run in (first, second)] == [["work.ipynb#c0"], ["work.ipynb#c1"]]
 
 
-def test_what_a_later_cell_takes_back_waits_no_more_and_what_a_person_brought_in_is_left_alone(
-    cockpit_with, cell, project
-):
-    cockpit = cockpit_with()
+def test_what_a_later_cell_takes_back_waits_no_more_and_what_a_person_brought_in_is_left_alone(cockpit, cell, project):
     first = cell(cockpit, "for name in 'abc': open(name, 'w').write('1')")
     cockpit.changes_desk.apply(first.run_id, ["c"], by="ann")
     (project / "b").write_text("1")
@@ -291,8 +274,7 @@ def test_what_a_later_cell_takes_back_waits_no_more_and_what_a_person_brought_in
     assert [one.path for one in cell(cockpit, "open('a', 'w').write('1')").changes] == ["a"]
 
 
-def test_what_a_later_cell_takes_back_after_a_person_has_applied_it_is_proposed(cockpit_with, cell, project):
-    cockpit = cockpit_with()
+def test_what_a_later_cell_takes_back_after_a_person_has_applied_it_is_proposed(cockpit, cell, project):
     (project / "a").write_text("1")
     first = cell(cockpit, "import os\nopen('a', 'w').write('2')\nopen('b', 'w').write('1')")
     cockpit.changes_desk.apply(first.run_id, by="ann")

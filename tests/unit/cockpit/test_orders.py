@@ -19,8 +19,7 @@ from tests.support.sample_run import SampleRun
 UNWRITABLE = "half \ud800"
 
 
-def test_what_no_text_can_hold_is_refused_before_anything_begins(cockpit_with, project):
-    cockpit = cockpit_with()
+def test_what_no_text_can_hold_is_refused_before_anything_begins(cockpit, project):
     for intent in (
         RunRequest(task=UNWRITABLE, project=project),
         RunRequest(language="python", task=UNWRITABLE, project=project),

@@ -67,6 +67,11 @@ def desk(cockpit_with, project, jails, monkeypatch):
     return make
 
 
+@pytest.fixture
+def cockpit(desk):
+    return desk()
+
+
 def enable(cockpit, *words, **more):
     return cockpit.plugins.enable(EnablePlugin(name="greeter", by="ada", words=words, **more))
 
@@ -83,8 +88,7 @@ def kinds(talk):
     return [type(step).__name__ for step in talk.steps]
 
 
-def test_a_person_reads_the_report_says_enable_and_the_jail_comes_up(desk, jails):
-    cockpit = desk()
+def test_a_person_reads_the_report_says_enable_and_the_jail_comes_up(cockpit, jails):
     talk = enable(cockpit, "greeting=hi there")
     asked = question(talk)
     assert (asked.audit.risk, asked.choices) == (Risk.LOW, ("Enable", "Approve", "Reject"))
@@ -112,8 +116,7 @@ def test_an_answer_that_comes_the_moment_the_question_is_shown_counts(desk):
     assert (row.state, refused) == (PluginState.ENABLED, [])
 
 
-def test_approve_enables_and_spares_later_sessions_the_audit(desk, jails):
-    cockpit = desk()
+def test_approve_enables_and_spares_later_sessions_the_audit(cockpit, jails):
     talk = enable(cockpit)
     question(talk).answer("Approve", {}, by="ada", via="cell")
     assert talk.result(30).approved
@@ -124,8 +127,7 @@ def test_approve_enables_and_spares_later_sessions_the_audit(desk, jails):
     assert len(jails.open) == 2
 
 
-def test_reject_enables_nothing_and_is_written_down(desk, jails):
-    cockpit = desk()
+def test_reject_enables_nothing_and_is_written_down(cockpit, jails):
     talk = enable(cockpit)
     question(talk).answer("Reject", {}, by="ada", via="cell")
     with pytest.raises(PluginRefused, match="ada said no"):
@@ -137,8 +139,7 @@ def test_reject_enables_nothing_and_is_written_down(desk, jails):
     assert any("rejected" in line.what for line in cockpit.plugins.logs("greeter"))
 
 
-def test_an_answer_from_elsewhere_counts_and_the_cell_s_own_comes_too_late(desk):
-    cockpit = desk()
+def test_an_answer_from_elsewhere_counts_and_the_cell_s_own_comes_too_late(cockpit):
     talk = enable(cockpit)
     asked = question(talk)
     cockpit.decide(asked.approval_id, allow=True, by="eve", via="sidebar")
@@ -147,8 +148,7 @@ def test_an_answer_from_elsewhere_counts_and_the_cell_s_own_comes_too_late(desk)
         asked.answer("Reject", {}, by="ada", via="cell")
 
 
-def test_the_word_approve_from_elsewhere_approves(desk):
-    cockpit = desk()
+def test_the_word_approve_from_elsewhere_approves(cockpit):
     talk = enable(cockpit)
     cockpit.decide(question(talk).approval_id, allow=True, by="eve", via="terminal", answer="approve")
     assert talk.result(30).approved
@@ -198,8 +198,7 @@ def test_a_risk_above_the_highest_allowed_cannot_be_accepted_by_anybody(desk, ja
     assert allowed.result(30).state is PluginState.ENABLED
 
 
-def test_a_form_is_checked_field_by_field_and_its_values_arrive(desk, project, jails):
-    cockpit = desk()
+def test_a_form_is_checked_field_by_field_and_its_values_arrive(cockpit, project, jails):
     write_plugin(project / "plugins", "greeter", source=ASKING)
     talk = enable(cockpit)
     asked = question(talk)
@@ -213,8 +212,7 @@ def test_a_form_is_checked_field_by_field_and_its_values_arrive(desk, project, j
     assert jails.open[0].order.plan.config == {"greeting": "servus"}
 
 
-def test_who_decides_is_shown_what_the_command_says_and_not_what_was_configured_before(desk, project):
-    cockpit = desk()
+def test_who_decides_is_shown_what_the_command_says_and_not_what_was_configured_before(cockpit, project):
     write_plugin(project / "plugins", "greeter", source=READING, permissions={"read": ["{folder}"], "net": ["{url}"]})
     for folder in ("./plugins", "."):
         talk = enable(cockpit, f"folder={folder}", "url=postgresql://ada:pass@example.org/shop")
@@ -227,8 +225,7 @@ def test_who_decides_is_shown_what_the_command_says_and_not_what_was_configured_
         assert f"reads: {folder} (folder)" in cockpit.approvals()[0].detail.splitlines()
 
 
-def test_an_approved_plugin_that_needs_a_value_asks_for_that_alone(desk, project):
-    cockpit = desk()
+def test_an_approved_plugin_that_needs_a_value_asks_for_that_alone(cockpit, project):
     write_plugin(project / "plugins", "greeter", source=ASKING)
     talk = enable(cockpit, "greeting=hi")
     question(talk).answer("Approve", {}, by="ada", via="cell")
@@ -244,8 +241,7 @@ def test_an_approved_plugin_that_needs_a_value_asks_for_that_alone(desk, project
         again.result(30)
 
 
-def test_a_yes_from_elsewhere_without_the_values_that_are_needed_says_which(desk, project):
-    cockpit = desk()
+def test_a_yes_from_elsewhere_without_the_values_that_are_needed_says_which(cockpit, project):
     write_plugin(project / "plugins", "greeter", source=ASKING)
     talk = enable(cockpit)
     cockpit.decide(question(talk).approval_id, allow=True, by="eve", via="sidebar")
@@ -254,16 +250,14 @@ def test_a_yes_from_elsewhere_without_the_values_that_are_needed_says_which(desk
     assert failed.value.missing == ("greeting",)
 
 
-def test_wrong_words_are_told_before_anybody_audits(desk):
-    cockpit = desk()
+def test_wrong_words_are_told_before_anybody_audits(cockpit):
     talk = enable(cockpit, "greetin=hi")
     with pytest.raises(PluginNotConfigured, match="greeting"):
         talk.result(30)
     assert not any(isinstance(step, AuditBegun) for step in talk.steps)
 
 
-def test_a_path_that_no_jail_can_open_is_told_before_anybody_audits(desk, project):
-    cockpit = desk()
+def test_a_path_that_no_jail_can_open_is_told_before_anybody_audits(cockpit, project):
     write_plugin(project / "plugins", "greeter", source=ASKING, permissions={"read": ["{greeting}"]})
     talk = enable(cockpit, "greeting=./nowhere")
     with pytest.raises(PluginNotConfigured, match="nowhere"):
@@ -331,8 +325,7 @@ def test_what_a_cassette_said_of_a_plugin_does_not_stand_for_what_a_brain_says(d
         later.result(30)
 
 
-def test_one_changed_character_needs_a_new_audit(desk, project):
-    cockpit = desk()
+def test_one_changed_character_needs_a_new_audit(cockpit, project):
     talk = enable(cockpit)
     question(talk).answer("Approve", {}, by="ada", via="cell")
     talk.result(30)
@@ -401,8 +394,7 @@ def test_an_unknown_plugin_is_told_with_the_near_one(desk):
         desk().plugins.enable(EnablePlugin(name="greetr", by="ada")).result(30)
 
 
-def test_what_was_decided_in_the_sidebar_is_done_here(desk, jails):
-    cockpit = desk()
+def test_what_was_decided_in_the_sidebar_is_done_here(cockpit, jails):
     shown = enable(cockpit, static=True)
     hash_ = question(shown).audit.content_hash
     shown.kill("ada")
@@ -426,8 +418,7 @@ def test_what_was_decided_in_the_sidebar_is_done_here(desk, jails):
     wait_until(lambda: not jails.open)
 
 
-def test_what_was_shown_in_the_sidebar_and_has_changed_since_is_not_enabled(desk, project, jails):
-    cockpit = desk()
+def test_what_was_shown_in_the_sidebar_and_has_changed_since_is_not_enabled(cockpit, project, jails):
     enable(cockpit, accept=Risk.LOW, headless=True).result(30)
     cockpit.plugins.disable("greeter", by="ada", via="cell")
     old = cockpit.plugins.row("greeter").content_hash
@@ -438,8 +429,7 @@ def test_what_was_shown_in_the_sidebar_and_has_changed_since_is_not_enabled(desk
     assert not jails.open
 
 
-def test_a_session_s_plugins_are_its_own(desk, jails):
-    cockpit = desk()
+def test_a_session_s_plugins_are_its_own(cockpit, jails):
     enable(cockpit, accept=Risk.LOW, headless=True, session="one").result(30)
     assert cockpit.plugins.row("greeter", "one").state is PluginState.ENABLED
     assert cockpit.plugins.row("greeter", "two").state is not PluginState.ENABLED
@@ -448,8 +438,7 @@ def test_a_session_s_plugins_are_its_own(desk, jails):
     assert not jails.open
 
 
-def test_closing_the_cockpit_ends_jails_and_open_questions(desk, jails):
-    cockpit = desk()
+def test_closing_the_cockpit_ends_jails_and_open_questions(cockpit, jails):
     enable(cockpit, accept=Risk.LOW, headless=True).result(30)
     waiting = enable(cockpit, session="another")
     asked = question(waiting)
@@ -459,8 +448,7 @@ def test_closing_the_cockpit_ends_jails_and_open_questions(desk, jails):
     assert asked.approval_id
 
 
-def test_many_threads_may_answer_and_one_is_heard(desk):
-    cockpit = desk()
+def test_many_threads_may_answer_and_one_is_heard(cockpit):
     talk = enable(cockpit)
     asked = question(talk)
     heard, late = [], []
@@ -483,8 +471,7 @@ def test_many_threads_may_answer_and_one_is_heard(desk):
     assert (decided.verdict, decided.by) == (Verdict.ALLOW, heard[0])
 
 
-def test_the_enabled_step_gives_words_that_enable_it_once_more(desk):
-    cockpit = desk()
+def test_the_enabled_step_gives_words_that_enable_it_once_more(cockpit):
     talk = enable(cockpit, "greeting=hi, you", accept=Risk.LOW, headless=True)
     talk.result(30)
     [step] = [step for step in talk.steps if isinstance(step, PluginEnabled)]

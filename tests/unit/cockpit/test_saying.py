@@ -117,8 +117,7 @@ def test_a_brain_that_cannot_take_it_says_so_in_the_record_and_to_whoever_spoke(
     assert [one.refused != "" for one in said(cockpit, handle.run_id)] == [True, True]
 
 
-def test_after_the_end_it_is_told_what_to_do_instead(cockpit_with, project):
-    cockpit = cockpit_with()
+def test_after_the_end_it_is_told_what_to_do_instead(cockpit, project):
     handle = begun(cockpit, project)
     handle.result(60)
     with pytest.raises(RunOver, match=r"already ended: done\. Say it as a task of its own"):
@@ -188,8 +187,7 @@ def test_where_it_is_kept_how_far_a_run_had_come_it_goes_on_from_there(cockpit_w
     after.kill("the end of the test")
 
 
-def test_nothing_goes_on_in_the_place_of_a_run_that_had_ended_by_itself(cockpit_with, project):
-    cockpit = cockpit_with()
+def test_nothing_goes_on_in_the_place_of_a_run_that_had_ended_by_itself(cockpit, project):
     handle = begun(cockpit, project)
     handle.result(60)
     with pytest.raises(RunOver):
