@@ -41,6 +41,11 @@ class Rows:
 
 
 @pytest.fixture
+def blobs(tmp_path: Path) -> BlobStore:
+    return BlobStore(tmp_path / "blobs")
+
+
+@pytest.fixture
 async def stage(tmp_path):
     backend = FakeBackend()
     box = await backend.start(BoxSpec())

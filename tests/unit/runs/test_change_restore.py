@@ -90,8 +90,7 @@ async def shape(box: Box) -> str:
         pytest.param("printf x > \"$(printf 'caf\\351')\"", id="no utf-8"),
     ],
 )
-async def test_a_fresh_box_becomes_like_the_one_that_was_left(line, project, backend, tmp_path):
-    blobs = BlobStore(tmp_path / "blobs")
+async def test_a_fresh_box_becomes_like_the_one_that_was_left(line, project, backend, blobs):
     first = await backend.start(BoxSpec(workspace=project))
     changes = await changed(first, line, project, blobs)
     left = await shape(first)
@@ -101,8 +100,7 @@ async def test_a_fresh_box_becomes_like_the_one_that_was_left(line, project, bac
     assert await shape(second) == left
 
 
-async def test_nothing_is_written_through_a_link_of_the_project(project, backend, tmp_path):
-    blobs = BlobStore(tmp_path / "blobs")
+async def test_nothing_is_written_through_a_link_of_the_project(project, backend, blobs):
     first = await backend.start(BoxSpec(workspace=project))
     changes = await changed(first, "rm link-then-file; echo own > link-then-file", project, blobs)
     second = await backend.start(BoxSpec(workspace=project))
@@ -111,8 +109,7 @@ async def test_nothing_is_written_through_a_link_of_the_project(project, backend
 
 
 @pytest.mark.parametrize("line", ["rm -r folder-then-file; echo now > folder-then-file", "rm -r old; ln -s kept old"])
-async def test_what_took_the_place_of_a_folder_is_laid_where_it_may_be(line, project, backend, tmp_path):
-    blobs = BlobStore(tmp_path / "blobs")
+async def test_what_took_the_place_of_a_folder_is_laid_where_it_may_be(line, project, backend, blobs):
     first = await backend.start(BoxSpec(workspace=project))
     changes = await changed(first, line, project, blobs)
     [kept] = [change for change in changes if change.state == "protected"]
@@ -148,8 +145,7 @@ async def test_what_the_box_refuses_is_told(project, backend, tmp_path):
         await restore_changes(box, [FileChange("n" * 300, "deleted")], BlobStore(tmp_path / "blobs"))
 
 
-async def test_more_names_than_fit_into_one_line_are_removed(project, backend, tmp_path):
-    blobs = BlobStore(tmp_path / "blobs")
+async def test_more_names_than_fit_into_one_line_are_removed(project, backend, blobs):
     (project / "many").mkdir()
     for number in range(600):
         (project / "many" / f"{number:03}-{'x' * 150}").touch()

@@ -235,8 +235,7 @@ async def stored(blobs: BlobStore, *texts: str) -> None:
         await blobs.put(once(text))
 
 
-async def test_what_a_child_did_is_in_its_parent_s_box_afterwards(box, tmp_path):
-    blobs = BlobStore(tmp_path / "blobs")
+async def test_what_a_child_did_is_in_its_parent_s_box_afterwards(box, blobs, tmp_path):
     await stored(blobs, "child's b", "parent's a", "parent's run", "old")
     await box.files.write("a", b"parent's a")
     await box.files.write("run", b"parent's run")
@@ -257,8 +256,7 @@ async def test_what_a_child_did_is_in_its_parent_s_box_afterwards(box, tmp_path)
     assert "extra" not in await box.files.glob("*")
 
 
-async def test_what_changed_in_the_parent_meanwhile_stays_and_is_told(box, tmp_path):
-    blobs = BlobStore(tmp_path / "blobs")
+async def test_what_changed_in_the_parent_meanwhile_stays_and_is_told(blobs, box, tmp_path):
     await stored(blobs, "child's", "both")
     await box.files.write("a", b"parent's own")
     now = [written("a", "parent's own"), written("same", "both")]
@@ -269,16 +267,14 @@ async def test_what_changed_in_the_parent_meanwhile_stays_and_is_told(box, tmp_p
     assert "link" not in await box.files.glob("*")
 
 
-async def test_a_link_that_a_child_brought_back_points_where_the_project_s_does(box, tmp_path):
-    blobs = BlobStore(tmp_path / "blobs")
+async def test_a_link_that_a_child_brought_back_points_where_the_project_s_does(blobs, box, tmp_path):
     before = [FileChange("link", "deleted", "link")]
     taken = await take_over(box, before, before, [], ProjectFiles(tmp_path / "project"), blobs)
     assert taken.files == ("link",)
     assert (await box.files.stat("link")).target == "a"
 
 
-async def test_what_may_not_be_shown_was_not_undone(box, tmp_path):
-    blobs = BlobStore(tmp_path / "blobs")
+async def test_what_may_not_be_shown_was_not_undone(blobs, box, tmp_path):
     await box.files.write("a", b"parent's a")
     before = [written("a", "parent's a")]
     hidden = [written("a", "with a secret", state="protected")]
