@@ -1,6 +1,7 @@
 import contextlib
 import hashlib
 import threading
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -55,45 +56,36 @@ def save(root: Path, content: bytes) -> None:
     (root / "their-editor").replace(root / "a")
 
 
-def test_a_save_between_looking_and_replacing_survives(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The moment is chosen: the person saves just before each step that changes the directory, once and repeatedly."""
-    real, steps = project._rename, 0
-
-    def exchange(one: str, other: str, directory: int, how: int) -> None:
-        nonlocal steps
-        steps += 1
-        if steps <= saves:
-            save(root, b"person %d" % steps)
-        real(one, other, directory, how)
-
-    monkeypatch.setattr(project, "_rename", exchange)
-    for saves in (1, 2, 3, 4):
-        steps = 0
-        (root / "a").write_bytes(b"old")
-        with pytest.raises(Changed):
-            ProjectFiles(root).replace("a", b"agent", 0o644, expected=sha(b"old"))
-        assert (root / "a").read_bytes() == b"person %d" % saves
-        assert [path.name for path in root.iterdir()] == ["a"]
-
-
-def test_a_save_while_a_file_is_removed_survives(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, steps = project._rename, 0
+def save_at(steps: list[int], root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The moment is chosen: the person saves just before these steps that change the directory."""
+    real, counted = project._rename, count(1)
 
     def rename(old: str, new: str, directory: int, how: int) -> None:
-        nonlocal steps
-        steps += 1
-        if steps in moments:
-            save(root, b"person %d" % steps)
+        if (step := next(counted)) in steps:
+            save(root, b"person %d" % step)
         real(old, new, directory, how)
 
     monkeypatch.setattr(project, "_rename", rename)
-    for moments in ((1,), (1, 2)):
-        steps = 0
-        (root / "a").write_bytes(b"old")
-        with pytest.raises(Changed):
-            ProjectFiles(root).remove("a", expected=sha(b"old"))
-        assert (root / "a").read_bytes() == b"person %d" % moments[-1]
-        assert [path.name for path in root.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("steps", [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4]])
+def test_a_save_between_looking_and_replacing_survives(root, monkeypatch, steps):
+    save_at(steps, root, monkeypatch)
+    (root / "a").write_bytes(b"old")
+    with pytest.raises(Changed):
+        ProjectFiles(root).replace("a", b"agent", 0o644, expected=sha(b"old"))
+    assert (root / "a").read_bytes() == b"person %d" % steps[-1]
+    assert [path.name for path in root.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("steps", [[1], [1, 2]])
+def test_a_save_while_a_file_is_removed_survives(root, monkeypatch, steps):
+    save_at(steps, root, monkeypatch)
+    (root / "a").write_bytes(b"old")
+    with pytest.raises(Changed):
+        ProjectFiles(root).remove("a", expected=sha(b"old"))
+    assert (root / "a").read_bytes() == b"person %d" % steps[-1]
+    assert [path.name for path in root.iterdir()] == ["a"]
 
 
 def test_a_removal_of_ours_meanwhile_leaves_the_persons_file(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

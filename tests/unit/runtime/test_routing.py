@@ -478,6 +478,22 @@ def test_the_stubs_would_show_a_second_program(stubs, tmp_path):
 
 # ------------------------------------------------------------- against the real programs
 
+
+def _left_by(argv, stubs, where):
+    """The names in a folder in which a program has worked on the file `f`."""
+    (where / "f").write_text("touch evil\na\nx\n")
+    subprocess.run(
+        argv,
+        cwd=where,
+        env={"PATH": str(stubs), "STUB_LOG": str(where / "log")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
+    return names_in(where)
+
+
 _SED_PIECES = st.sampled_from(
     [
         *"pdqwWers/|#,; {}[]^\\1$!g",
@@ -491,18 +507,7 @@ _SED_PIECES = st.sampled_from(
 @example(script="s/a/b/g; $!d; /x/,/y/p")
 def test_a_safe_sed_script_writes_and_starts_nothing(stubs, tmp_path_factory, script):
     assume("'" not in script and judge(f"sed '{script}' f").safe)
-    where = tmp_path_factory.mktemp("sed")
-    (where / "f").write_text("touch evil\na\nx\n")
-    subprocess.run(
-        ["/bin/sed", script, "f"],
-        cwd=where,
-        env={"PATH": str(stubs), "STUB_LOG": str(where / "log")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=100,
-        check=False,
-    )
-    assert names_in(where) == ["f"]
+    assert _left_by(["/bin/sed", script, "f"], stubs, tmp_path_factory.mktemp("sed")) == ["f"]
 
 
 _AWK_PIECES = st.sampled_from(
@@ -519,18 +524,7 @@ _AWK_PIECES = st.sampled_from(
 @example(program='{print "evil", $1; x = x + 1}')
 def test_a_safe_awk_program_writes_and_starts_nothing(stubs, tmp_path_factory, program):
     assume(judge(f"awk '{program}' f").safe)
-    where = tmp_path_factory.mktemp("awk")
-    (where / "f").write_text("touch evil\n")
-    subprocess.run(
-        ["/usr/bin/awk", program, "f"],
-        cwd=where,
-        env={"PATH": str(stubs), "STUB_LOG": str(where / "log")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=100,
-        check=False,
-    )
-    assert names_in(where) == ["f"]
+    assert _left_by(["/usr/bin/awk", program, "f"], stubs, tmp_path_factory.mktemp("awk")) == ["f"]
 
 
 @pytest.mark.parametrize(
