@@ -71,19 +71,6 @@ def test_a_child_s_files_reach_the_project_on_its_parent_s_way_alone(cockpit_wit
     assert {change.state for change in cockpit.changes(child)} == {"handed"}
 
 
-def test_what_a_child_changed_that_did_not_end_well_is_told_as_given_up(cockpit_with, project):
-    cockpit = cockpit_with(
-        {
-            "parent": [hand_on("child", verify="test -e nothing"), "."],
-            "child": [Ask("bash", {"command": "echo more > copy.txt"}), "."],
-        }
-    )
-    outcome = cockpit.launch(launch(project)).result(60)
-    child = only(cockpit, outcome.run_id, "child.started").child
-    assert [(change.path, change.state) for change in cockpit.changes(child)] == [("copy.txt", "discarded")]
-    assert outcome.changes == ()
-
-
 def test_the_children_of_a_run_never_spend_more_than_it_has(cockpit_with, project):
     cockpit = cockpit_with(
         {
@@ -268,7 +255,7 @@ def test_what_two_children_change_alike_is_a_conflict_that_is_told(cockpit_with,
 
 
 @pytest.mark.parametrize("verify", ["exit 3", ""], ids=["verification", "failure"])
-def test_what_a_child_does_badly_is_left_out(cockpit_with, project, verify):
+def test_what_a_child_does_badly_is_left_out_and_told_as_given_up(cockpit_with, project, verify):
     failing = [Ask("bash", {"command": "echo bad > bad.txt"}), "." if verify else BrainLost("fake", "it is gone")]
     more = {"verify": verify} if verify else {}
     cockpit = cockpit_with({"parent": [hand_on("child", **more), "."], "child": failing})
@@ -276,7 +263,9 @@ def test_what_a_child_does_badly_is_left_out(cockpit_with, project, verify):
     answer = only(cockpit, outcome.run_id, "tool.finished")
     assert answer.is_error
     assert "Its changes were left out." in answer.text
-    assert outcome.changed_files == []
+    assert outcome.changes == ()
+    child = only(cockpit, outcome.run_id, "child.started").child
+    assert [(change.path, change.state) for change in cockpit.changes(child)] == [("bad.txt", "discarded")]
 
 
 def test_what_a_sub_agent_keeps_back_by_its_definition_does_not_reach_its_parent(cockpit_with, project):

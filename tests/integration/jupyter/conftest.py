@@ -4,6 +4,7 @@ Starting one takes seconds, so the tests of a module hand theirs on. Between two
 kernel gets another project, home and environment, an empty namespace and a history that begins at 1.
 """
 
+import json
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -298,3 +299,13 @@ def kernel(kernels: Kernels, project: Path, private_home: Path, variables: dict[
 def kagura(kernels: Kernels, project: Path, private_home: Path, variables: dict[str, str]) -> Kernel:
     """The kagura kernel, with a brain that does what its prompt says."""
     return kernels.take("kagura", project, kernel_environ(private_home, JUPYTER_PREFER_ENV_PATH="1", **variables))
+
+
+def cassette(project: Path, *calls: tuple[str, dict[str, Any]]) -> None:
+    """A recorded run that makes these calls, in `c.jsonl`."""
+    lines = [
+        {"kagura_cassette": 1},
+        *({"call": {"name": name, "arguments": arguments}} for name, arguments in calls),
+        {"done": {"text": "Over."}},
+    ]
+    (project / "c.jsonl").write_text("\n".join(map(json.dumps, lines)))

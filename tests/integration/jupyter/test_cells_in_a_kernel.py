@@ -12,6 +12,8 @@ from kagura_kernel.render.html import bare
 from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.patience import wait_until
 
+from .conftest import cassette
+
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -37,15 +39,6 @@ def shows_widget(message):
 
 def errors(messages):
     return [message["content"] for message in messages if message["msg_type"] == "error"]
-
-
-def cassette(project, *calls):
-    lines = [
-        {"kagura_cassette": 1},
-        *({"call": {"name": n, "arguments": a}} for n, a in calls),
-        {"done": {"text": "Over."}},
-    ]
-    (project / "c.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
 
 def sent_parts(messages):

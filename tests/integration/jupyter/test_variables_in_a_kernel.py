@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from .conftest import cassette
+
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
 
 FRAME = "import pandas as pd\ndf = pd.DataFrame({'city': ['Oslo', 'Rome', 'Oslo'], 'n': [1, 2, 3]})"
@@ -49,15 +51,6 @@ print(_json.dumps([[e.direction, e.name, e.form, e.error] for e in _rows]))
 
 def value(kernel, expression):
     return printed(kernel.run(f"print({expression})")).rstrip("\n")
-
-
-def cassette(project, *calls):
-    lines = [
-        {"kagura_cassette": 1},
-        *({"call": {"name": n, "arguments": a}} for n, a in calls),
-        {"done": {"text": "Over."}},
-    ]
-    (project / "c.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
 
 def test_a_frame_goes_into_the_box_and_a_series_comes_back(kernel):

@@ -153,3 +153,11 @@ def file(books: Path, tmp_path: Path) -> Path:
     path = tmp_path / "config" / "kagura-kernel" / "config.toml"
     path.parent.mkdir(parents=True)
     return path
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """What a command about plugins prints."""
+    found = main(["plugin", *words])
+    out, err = capsys.readouterr()
+    assert (found, err if not code else "") == (code, "")
+    return out or err

@@ -23,7 +23,7 @@ from tests.support.sample_run import SampleRun
 
 NOW = datetime.now(UTC)
 
-pytestmark = pytest.mark.usefixtures("probed_once")
+pytestmark = pytest.mark.usefixtures("books", "probed_once")
 
 
 def found(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str, Any]]:
@@ -89,15 +89,13 @@ def test_a_quiet_house_needs_nobody_unless_no_box_starts(journal, capsys):
     assert failed <= {"boxes", "disk"}
 
 
-def test_every_back_end_is_tried(books, capsys):
-    del books
+def test_every_back_end_is_tried(capsys):
     findings = found(capsys)
     assert {"box docker", "box bubblewrap"} <= findings.keys()
     assert findings["shared deployment"]["said"].startswith("no: ")
 
 
-def test_a_back_end_that_is_asked_for_and_does_not_work_needs_somebody(books, monkeypatch, capsys):
-    del books
+def test_a_back_end_that_is_asked_for_and_does_not_work_needs_somebody(monkeypatch, capsys):
     assert found(capsys)["box docker"]["state"] == "warn"
     monkeypatch.setenv("KAGURA_BOX", "docker")
     assert found(capsys)["box docker"]["state"] == "fail"
@@ -241,8 +239,7 @@ def test_several_denials_by_a_person_need_somebody_and_those_by_policy_do_not(jo
     assert found(capsys, "--since", later)["denials"]["state"] == "ok"
 
 
-def test_a_wrong_credential_configuration_needs_somebody(books, tmp_path, capsys):
-    del books
+def test_a_wrong_credential_configuration_needs_somebody(tmp_path, capsys):
     folder = tmp_path / "config" / "kagura-kernel"
     folder.mkdir(parents=True)
     (folder / "credentials.toml").write_text('[providers.x]\nkind = "cloudflare"\ntoken = "hunter2"\n')
@@ -251,8 +248,7 @@ def test_a_wrong_credential_configuration_needs_somebody(books, tmp_path, capsys
 
 
 @pytest.mark.parametrize("trouble", ["bytes", "folder"])
-def test_a_credential_configuration_that_cannot_be_read_needs_somebody(trouble, books, tmp_path, capsys):
-    del books
+def test_a_credential_configuration_that_cannot_be_read_needs_somebody(trouble, tmp_path, capsys):
     config = tmp_path / "config" / "kagura-kernel" / "credentials.toml"
     config.parent.mkdir(parents=True)
     if trouble == "bytes":
@@ -264,8 +260,7 @@ def test_a_credential_configuration_that_cannot_be_read_needs_somebody(trouble, 
     assert str(config) in finding["said"]
 
 
-def test_in_a_shared_deployment_each_weak_back_end_is_said_to_be_refused(books, monkeypatch, capsys):
-    del books
+def test_in_a_shared_deployment_each_weak_back_end_is_said_to_be_refused(monkeypatch, capsys):
     monkeypatch.setenv("JUPYTERHUB_USER", "ada")
     findings = found(capsys)
     assert findings["shared deployment"]["said"].startswith("yes: boxes need gvisor")
@@ -278,9 +273,8 @@ def test_in_a_shared_deployment_each_weak_back_end_is_said_to_be_refused(books, 
 
 
 def test_in_a_shared_deployment_a_weak_back_end_that_is_asked_for_needs_somebody_and_the_others_are_told_too(
-    books, monkeypatch, capsys
+    monkeypatch, capsys
 ):
-    del books
     monkeypatch.setenv("KAGURA_SHARED", "true")
     monkeypatch.setenv("KAGURA_BOX", "bubblewrap")
     findings = found(capsys)

@@ -13,18 +13,12 @@ from kagura_kernel.domain.plugins import PluginState, Risk
 from tests.support.plugin_rig import SOURCE, write_plugin
 from tests.support.redactors import shared_redactor
 
+from .conftest import said
+
 pytestmark = pytest.mark.usefixtures("plugins")
 
 Capture = pytest.CaptureFixture[str]
 LONG = "greets whoever asks, by name, in the words that it was given, and keeps nothing at all of it afterwards"
-
-
-def said(capsys: Capture, *words: str, code: int = 0) -> str:
-    """What a command prints."""
-    found = main(["plugin", *words])
-    out, err = capsys.readouterr()
-    assert (found, err if not code else "") == (code, "")
-    return out or err
 
 
 def data(capsys: Capture, *words: str) -> Any:

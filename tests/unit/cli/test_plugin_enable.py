@@ -20,6 +20,8 @@ from kagura_kernel.journal.mailbox import Mailbox, take_plugin_words
 from kagura_kernel.journal.store import Journal
 from tests.support.plugin_rig import SOURCE, write_plugin
 
+from .conftest import said
+
 pytestmark = pytest.mark.usefixtures("plugins")
 
 Capture = pytest.CaptureFixture[str]
@@ -259,14 +261,6 @@ def test_an_audit_says_by_its_exit_code_whether_it_found_a_danger(plugins, print
     assert refuses("plugin", "enable", "bad", "--session", "S", "--accept-risk", "high").startswith(
         "ERR_PLUGIN_REFUSED: The plugin 'bad' "
     )
-
-
-def said(capsys: Capture, *words: str, code: int = 0) -> str:
-    """What a command prints."""
-    found = main(["plugin", *words])
-    out, err = capsys.readouterr()
-    assert (found, err if not code else "") == (code, "")
-    return out or err
 
 
 def row(capsys: Capture, name: str) -> dict[str, Any] | None:
