@@ -67,18 +67,6 @@ async def test_the_run_that_asked_hears_it(server, told, mailbox):
     assert (decision.verdict, decision.via) == (Verdict.ALLOW, "sidebar")
 
 
-def test_the_first_of_many_decisions_stands_and_the_others_are_told_which(server, question):
-    def decide(verdict):
-        return server.ask("POST", f"approvals/{question.id}/decision", {"verdict": verdict})
-
-    with ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(decide, ["allow", "deny"] * 8))
-    (first,) = [answer for answer in answers if answer.status == 200]
-    late = [answer for answer in answers if answer.status == 409]
-    assert len(late) == 15
-    assert all(answer.json["decision"] == first.json for answer in late)
-
-
 def test_who_comes_behind_the_deadline_is_told_so(server, told, mailbox):
     asked_at = SystemClock().now() - timedelta(seconds=61)
     request = told.live.request(new_approval_id(), requested_at=asked_at, deadline=60.0)
@@ -105,13 +93,6 @@ def test_who_comes_behind_the_deadline_is_told_so(server, told, mailbox):
         b"[" * 50_000,
         b'{"verdict": "allow"' + b" " * 70_000 + b"}",
         {"verdict": "yes"},
-        {"verdict": "timeout"},
-        {"verdict": "aborted"},
-        {"verdict": ["allow"]},
-        {"verdict": None},
-        {"answer": "yes"},
-        {"verdict": "allow", "answer": 1},
-        {"verdict": "allow", "answer": "x" * 10_001},
         {"verdict": "allow", "by": "somebody else"},
     ],
     ids=lambda body: str(body)[:40],

@@ -53,6 +53,7 @@ def test_a_decision_is_a_verdict_and_a_remark(said, verdict):
     [
         ({}, "`verdict`"),
         ({"verdict": "timeout"}, "`verdict`"),
+        ({"verdict": "aborted"}, "`verdict`"),
         ({"verdict": True}, "`verdict`"),
         ({"verdict": {}}, "`verdict`"),
         ({"verdict": "allow", "answer": None}, "`answer` is a text"),
@@ -64,7 +65,7 @@ def test_what_is_no_decision_is_refused(fields, why):
         Words.of(decide).read(fields)
 
 
-@pytest.mark.parametrize("given", ["x", HASH.upper(), HASH[1:], None, 7])
+@pytest.mark.parametrize("given", ["x", HASH.upper(), HASH[1:], HASH + "0", None, 7])
 def test_a_hash_is_a_hash(given):
     assert ContentHash().read("content_hash", HASH) == HASH
     assert ContentHash().read("content_hash", "") == ""
@@ -84,6 +85,7 @@ def test_files_that_were_shown_have_to_be_named():
         ("url=postgres://u:p@h/d", "seems to hold a password"),
         ("a='b", "quoted text"),
         ("word", "is no setting"),
+        (["a=b"], "at most 4000"),
         (None, "at most 4000"),
         ("a=" + "x" * 4_000, "at most 4000"),
     ],
