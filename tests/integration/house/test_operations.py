@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -34,6 +33,7 @@ from kagura_kernel.testing.patience import eventually, wait_until
 from tests.support.credential_cloudflare import PARENT, FakeCloudflare
 from tests.support.credential_rigs import cloudflare_provider
 from tests.support.dockerd import TestDaemon
+from tests.support.journals import touch
 from tests.support.sample_run import SampleRun
 
 pytestmark = [pytest.mark.timeout(300)]
@@ -170,9 +170,7 @@ def follow(house: House, section: str) -> list[str]:
 
 
 def tamper(home: Path) -> None:
-    with sqlite3.connect(home / "journal.db") as file:
-        file.execute("DELETE FROM journal_events WHERE seq = 2")
-    file.close()
+    touch(home / "journal.db", "DELETE FROM journal_events WHERE seq = 2")
 
 
 def test_in_a_hurry_everything_stops_and_no_credential_is_left(house):

@@ -1,6 +1,5 @@
 import json
 import re
-import sqlite3
 import stat
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from kagura_kernel.domain.errors import JournalTampered, UsageError
 from kagura_kernel.journal.encoding import row_hash
 from kagura_kernel.journal.export import ExportPart, export_lines
 from kagura_kernel.journal.store import Journal
+from tests.support.journals import touch
 from tests.support.sample_run import SampleRun
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "auditing.md"
@@ -326,9 +326,7 @@ def test_another_journal_is_not_the_one_whose_hash_was_noted(home, check):
     ],
 )
 def test_of_a_journal_that_does_not_hold_nothing_is_written(home, tmp_path, capsys, sql, row):
-    with sqlite3.connect(home / "journal.db") as file:
-        file.execute(sql)
-    file.close()
+    touch(home / "journal.db", sql)
     goal = tmp_path / "audit.jsonl"
     assert main(["journal", "export", str(goal)]) == 2
     said = capsys.readouterr().err
@@ -366,8 +364,6 @@ def test_it_is_the_same_on_a_server(where, open_journal, check, tmp_path):
 def test_a_reader_gets_the_errors_of_the_journal_and_no_others(journal, home):
     with pytest.raises(UsageError):
         list(export_lines(journal, ExportPart(until=RUNS[0].at - timedelta(days=1))))
-    with sqlite3.connect(home / "journal.db") as file:
-        file.execute("UPDATE journal_events SET prev_hash = hash WHERE seq = 2")
-    file.close()
+    touch(home / "journal.db", "UPDATE journal_events SET prev_hash = hash WHERE seq = 2")
     with pytest.raises(JournalTampered, match="row 2"):
         list(export_lines(journal, ExportPart()))

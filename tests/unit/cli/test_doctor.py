@@ -1,5 +1,4 @@
 import json
-import sqlite3
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +18,7 @@ from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.memory.sqlite.store import SqliteMemory
+from tests.support.journals import touch
 from tests.support.sample_run import SampleRun
 
 NOW = datetime.now(UTC)
@@ -109,9 +109,7 @@ def test_without_a_journal_none_is_made(books, capsys):
 def test_a_journal_that_somebody_has_touched_needs_somebody(journal, books, capsys):
     for number in range(3):
         journal.append(SampleRun().noted(str(number)))
-    with sqlite3.connect(books / "journal.db") as file:
-        file.execute("DELETE FROM journal_events WHERE seq = 2")
-    file.close()
+    touch(books / "journal.db", "DELETE FROM journal_events WHERE seq = 2")
     finding = found(capsys)["journal"]
     assert (finding["state"], "row 2" in finding["said"]) == ("fail", True)
     assert finding["then"].startswith("`kagura-kernel journal backup DIRECTORY` keeps it")
@@ -140,9 +138,7 @@ def test_a_journal_in_the_place_of_the_one_that_was_checked_needs_somebody(journ
 
 def test_a_table_that_does_not_fit_its_rows_is_made_anew_by_the_command_that_is_named(journal, books, capsys, prints):
     journal.append(SampleRun().started(owner=process_owner()))
-    with sqlite3.connect(books / "journal.db") as file:
-        file.execute("UPDATE journal_runs SET task = 'another'")
-    file.close()
+    touch(books / "journal.db", "UPDATE journal_runs SET task = 'another'")
     finding = found(capsys)["journal"]
     assert (finding["state"], "`kagura-kernel journal rebuild`" in finding["then"]) == ("fail", True)
     prints("journal", "rebuild")
@@ -158,9 +154,7 @@ def test_what_is_no_journal_is_to_be_moved_away(books, capsys):
 
 def test_a_journal_of_a_newer_version_wants_that_version(journal, books, capsys):
     journal.close()
-    with sqlite3.connect(books / "journal.db") as file:
-        file.execute("INSERT INTO journal_version VALUES (999, '')")
-    file.close()
+    touch(books / "journal.db", "INSERT INTO journal_version VALUES (999, '')")
     finding = found(capsys)["journal"]
     assert (finding["state"], finding["then"]) == ("fail", "install the version that wrote it, or a newer one")
 

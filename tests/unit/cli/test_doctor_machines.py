@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ from kagura_kernel.cli.main import main
 from kagura_kernel.domain.settings import SandboxPolicyType
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter import installed
+from tests.support.journals import touch
 from tests.support.sample_run import SampleRun
 
 Rows = dict[str, dict[str, Any]]
@@ -104,9 +104,7 @@ def test_a_broken_journal_is_a_failure_and_all_else_is_told_too(machine, capsys,
     for number in range(3):
         journal.append(SampleRun().noted(str(number)))
     journal.close()
-    with sqlite3.connect(books / "journal.db") as file:
-        file.execute("DELETE FROM journal_events WHERE seq = 2")
-    file.close()
+    touch(books / "journal.db", "DELETE FROM journal_events WHERE seq = 2")
     code, rows = machine(capsys)
     assert (code, rows["journal"]["state"]) == (4, "fail")
     assert "kagura-kernel journal" in rows["journal"]["then"]

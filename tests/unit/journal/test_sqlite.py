@@ -13,6 +13,7 @@ from kagura_kernel.domain.errors import JournalTampered, JournalTooNew, JournalU
 from kagura_kernel.journal import schema
 from kagura_kernel.journal.store import FLUSHED, Journal
 from tests.support.effort import examples
+from tests.support.journals import touch
 from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
@@ -88,9 +89,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path, content)
 
 
 def test_the_database_of_another_program_is_refused_and_left_alone(tmp_path):
-    with sqlite3.connect(tmp_path / "journal.db") as file:
-        file.execute("CREATE TABLE recipes (name TEXT)")
-    file.close()
+    touch(tmp_path / "journal.db", "CREATE TABLE recipes (name TEXT)")
     with pytest.raises(JournalUnreadable, match="another program"):
         Journal.open(tmp_path)
     with sqlite3.connect(tmp_path / "journal.db") as file:
