@@ -4,9 +4,11 @@ import getpass
 import os
 import re
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
+import pexpect
 import pytest
 from playwright.sync_api import expect
 
@@ -14,8 +16,9 @@ from kagura_kernel.journal import pages, views
 from kagura_kernel.views.record import LIVE_MIME, RUN_MIME
 from tests.browser.interrupts import LOAD, host
 from tests.browser.lab import running_lab
-from tests.browser.notebook import show, write
+from tests.browser.notebook import PATIENCE_MS, show, write
 from tests.browser.sidebar import Sidebar
+from tests.support.model_script import calls, says
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -227,6 +230,57 @@ def stays_over(notebook):
         notebook.wait_kept(1, '"status":"done"')
         outputs = notebook.save().cells[1].outputs
         assert [one.data[RUN_MIME]["status"] for one in outputs if RUN_MIME in one.get("data", {})] == ["done"]
+
+
+@pytest.fixture
+def console(lab, request):
+    """`jupyter console` with a kernel that shares the journal of the server's; its run waits for an answer."""
+    folder = lab.root / request.node.name.partition("[")[0]
+    folder.mkdir(exist_ok=True)
+    lab.model.turns[:] = [calls("bash", ON_THE_HOST), says("It is done.")]
+    arguments = ["-m", "jupyter_console", "--kernel=kagura", "--simple-prompt"]
+    arguments.append("--ZMQTerminalInteractiveShell.kernel_timeout=60")
+    environment = dict(lab.environment) | {"TERM": "dumb"}
+    child = pexpect.spawn(
+        sys.executable,
+        arguments,
+        cwd=str(folder),
+        env=environment,
+        encoding="utf-8",
+        timeout=PATIENCE_MS / 1000,
+        echo=False,
+    )
+    child.expect_exact("In [1]: ")
+    child.sendline("Leave a mark.")
+    child.expect_exact("Allow it once? [y/N]")
+    yield child
+    child.sendline("%exit")
+    child.expect(pexpect.EOF)
+    child.close()
+
+
+def test_a_line_at_a_console_decides_once_and_a_notebook_follows(console, open_notebook, lab):
+    notebook = open_notebook(LOAD, "")
+    notebook.done(0)
+    ident = pending(lab).id
+    expect(notebook.tell(1, "%kagura approvals")).to_contain_text(ident)
+    console.sendline("y")
+    console.expect_exact("Allowed by")
+    console.expect_exact("It is done.")
+    expect(notebook.tell(1, f"%kagura deny {ident}")).to_contain_text("ERR_APPROVAL_DECIDED")
+    assert decided(lab, ident) == ("allow", "cell")
+    assert (notebook.folder / "mark").read_text() == "once\n"
+
+
+def test_a_command_in_a_notebook_decides_once_and_the_console_follows(console, open_notebook, lab):
+    notebook = open_notebook(LOAD, "")
+    notebook.done(0)
+    expect(notebook.tell(1, f"%kagura deny {pending(lab).id}")).to_contain_text("denied")
+    # The console itself shows nothing before it has its line, which is no answer any more.
+    console.sendline("y")
+    console.expect_exact("Denied by")
+    console.expect_exact("It is done.")
+    assert not (notebook.folder / "mark").exists()
 
 
 REFUSED = "%%sandbox bash --writable-root\ntouch never"

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from kagura_kernel.jupyter.charts.picture import VEGA_LITE_MIME
-from tests.support.model_script import Refusal, calls, says
+from tests.support.model_script import Refusal, calls, says, tool_results
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -96,6 +96,27 @@ def test_a_click_on_allow_lets_a_host_command_run(open_notebook, lab):
     notebook.picture("done")
 
 
+def test_a_click_on_deny_makes_the_brain_see_a_refusal(open_notebook, lab):
+    seen: list[tuple[str, bool]] = []
+
+    def answer(request):
+        seen.extend(tool_results(request))
+        return says("Then I leave the host alone.")
+
+    lab.model.turns[:] = [calls("bash", {"command": "touch on-the-host", **HOST}), answer]
+    notebook = open_notebook(LOAD, "%%kagura\nLeave a mark on the host.")
+    notebook.run(0)
+    output = notebook.run(1)
+    output.get_by_role("button", name="Deny").click()
+    notebook.wait_done(1)
+    expect(output.get_by_text("Denied by")).to_be_visible()
+    expect(output.get_by_text("Then I leave the host alone.")).to_be_visible()
+    assert not (notebook.folder / "on-the-host").exists()
+    [(text, is_error)] = seen
+    assert is_error
+    assert "not approved" in text
+
+
 def test_a_card_whose_output_is_cleared_comes_back_with_its_question_and_stays_once(open_notebook, lab):
     lab.model.turns[:] = [calls("bash", {"command": "touch on-the-host", **HOST}), says("Then I leave the host alone.")]
     notebook = open_notebook(LOAD, "%%kagura\nLeave a mark on the host.")
@@ -139,6 +160,18 @@ def test_a_card_says_what_is_waited_for(open_notebook, lab):
     notebook.picture("sign")
     expect(output).to_contain_text("There are two.")
     expect(output).not_to_contain_text("overloaded")
+
+
+def test_the_interrupt_button_stops_the_run_with_one_calm_line(open_notebook):
+    notebook = open_notebook(LOAD, "%%sandbox bash\necho begun; sleep 60; touch too-late", "print('not reached')")
+    notebook.run(0)
+    output = notebook.run(1)
+    expect(output.locator(".kg-out")).to_contain_text("begun")
+    notebook.page.evaluate("() => void window.jupyterapp.commands.execute('notebook:interrupt-kernel')")
+    error = output.locator(".jp-RenderedText[data-mime-type='application/vnd.jupyter.stderr']")
+    expect(error).to_have_text(re.compile(r"^run-[0-9a-z]{14} was stopped by .*\.$"))
+    expect(output.locator(".kg-end")).to_have_count(0)
+    expect(output.locator(".kg-pill")).to_have_text("Stopped")
 
 
 def test_the_stop_button_of_the_card_stops_the_run(open_notebook):
@@ -210,6 +243,22 @@ def test_a_restarted_kernel_leaves_the_command_that_applies_what_was_proposed(op
     assert (notebook.folder / "made.txt").read_text() == "made\n"
 
 
+def test_a_file_that_changed_meanwhile_is_left_alone(open_notebook):
+    entries = [call("edit_file", path="sales.csv", old="east,40\n", new="east,41.5\n")]
+    notebook = open_notebook(
+        LOAD,
+        "%%kagura --replay change.jsonl\nMend the amount.",
+        files={"sales.csv": SALES, "change.jsonl": cassette(*entries)},
+    )
+    notebook.run(0)
+    output = notebook.run(1)
+    notebook.wait_done(1)
+    (notebook.folder / "sales.csv").write_text("mine\n")
+    output.get_by_role("button", name="Apply all changes").click()
+    expect(output.locator(".kg-file:visible .kg-chip")).to_contain_text("conflict")
+    assert (notebook.folder / "sales.csv").read_text() == "mine\n"
+
+
 def test_a_saved_notebook_reads_without_a_kernel_and_keeps_the_record(open_notebook):
     entries = [{"text": "I look."}, call("bash", command="head -2 sales.csv"), {"text": "The file begins in January."}]
     notebook = open_notebook(
@@ -233,6 +282,23 @@ def test_a_saved_notebook_reads_without_a_kernel_and_keeps_the_record(open_noteb
     expect(output.get_by_text("Error displaying widget")).to_have_count(0)
 
 
+def test_an_approval_can_be_answered_with_the_keyboard_alone(open_notebook):
+    notebook = open_notebook(
+        LOAD,
+        "%%kagura --replay ask.jsonl\nLeave a mark.",
+        files={"ask.jsonl": cassette(call("bash", command="touch by-keyboard", **HOST))},
+    )
+    notebook.run(0)
+    output = notebook.run(1)
+    allow = output.get_by_role("button", name="Allow once")
+    allow.focus()
+    expect(allow).to_be_enabled()
+    notebook.page.keyboard.press("Enter")
+    expect(output.get_by_text("Allowed by")).to_be_visible()
+    notebook.wait_done(1)
+    assert (notebook.folder / "by-keyboard").exists()
+
+
 def test_a_question_is_answered_in_its_field(open_notebook):
     notebook = open_notebook(
         LOAD,
@@ -247,6 +313,27 @@ def test_a_question_is_answered_in_its_field(open_notebook):
     field.press("Enter")
     notebook.wait_done(1)
     expect(output.locator(".kg-verdict")).to_contain_text("Swiss francs")
+
+
+def test_a_run_in_the_background_leaves_the_notebook_free(open_notebook):
+    notebook = open_notebook(
+        LOAD,
+        "%%sandbox bash --bg\necho begun; sleep 2; echo ended",
+        "1 + 1",
+        "%kagura status",
+        "outcome = await _2",
+    )
+    notebook.run(0)
+    first = notebook.run(1)
+    notebook.wait_done(1)
+    notebook.run(2)
+    notebook.wait_done(2)
+    expect(notebook.output(2)).to_contain_text("2")
+    notebook.run(3)
+    expect(notebook.output(3)).to_contain_text("running")
+    notebook.run(4)
+    notebook.wait_done(4)
+    expect(first.locator(".kg-out")).to_contain_text("ended")
 
 
 # Runs of a week, as the journal of this kernel has them.

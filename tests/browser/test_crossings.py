@@ -385,6 +385,17 @@ def test_the_board_shows_all_leases_lives_with_them_and_stays_readable(open_note
     assert "text/html" in saved.cells[2].outputs[0].data
 
 
+def test_the_leases_can_be_worked_with_while_a_person_is_there(open_notebook):
+    work = "leases = %kagura leases\nprint(len(leases), list(leases.state))"
+    notebook, _ = begin(open_notebook, LEASED, work, "leases")
+    notebook.run(2)
+    expect(notebook.output(2)).to_contain_text("2 ['live', 'on hold']")
+    expect(notebook.output(2).locator(".kg-card")).to_have_count(0)
+    notebook.run(3)
+    expect(notebook.output(3).get_by_role("group", name="Lease github:read")).to_be_visible()
+    expect(notebook.output(3).locator("table.dataframe")).to_have_count(0)
+
+
 def test_a_lease_of_another_kernel_says_where_it_is_held_and_has_no_buttons(open_notebook):
     notebook, _ = begin(open_notebook, "run.here = False\n" + LEASED, "%kagura leases")
     notebook.run(2)

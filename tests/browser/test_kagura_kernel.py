@@ -72,6 +72,16 @@ def _shown(notebook, offered):
     return True
 
 
+def test_an_interrupt_stops_a_prompt_with_one_calm_line_and_the_next_cell_runs(open_notebook):
+    notebook = open_notebook("%%sandbox bash\necho begun; sleep 600", "1 + 1", "%%py\n6 * 7", kernel="kagura")
+    notebook.run(0, on=True)
+    expect(notebook.output(0).locator(".kg-out")).to_contain_text("begun")
+    notebook.interrupt()
+    expect(notebook.error(0)).to_contain_text("was stopped by")
+    expect(notebook.prompt(1)).to_have_text("[ ]:")
+    expect(notebook.done(2)).to_contain_text("42")
+
+
 QUICKSTART = Path(__file__).parents[2] / "notebooks" / "quickstart.ipynb"
 CELLS_OF_QUICKSTART = nbformat.read(QUICKSTART, as_version=4).cells
 CODE = [index for index, cell in enumerate(CELLS_OF_QUICKSTART) if cell.cell_type == "code"]

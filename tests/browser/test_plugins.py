@@ -214,6 +214,13 @@ def test_reject_ends_the_cell_calmly_stops_run_all_and_enables_nothing(asking):
     notebook.picture("plugin-rejected", cell=2)
 
 
+def test_approve_enables_and_the_list_shows_it(asking):
+    notebook, output = asking("welcome-guest", more=("%kagura plugin list",))
+    output.get_by_role("button", name="Approve").click()
+    expect(in_the_list(notebook, 3, "welcome-guest").locator(".kg-chip")).to_have_text(["enabled", "low", "approved"])
+    expect(output).to_contain_text("approved for later sessions")
+
+
 def test_what_is_wrong_with_the_form_stands_beside_the_fields_and_nothing_typed_is_lost(asking):
     notebook, output = asking("notes-keeper", source=SOURCE, permissions={"read": ["{folder}"]})
     form = output.locator(".kg-ask.kg-open")
@@ -237,6 +244,19 @@ def test_what_is_wrong_with_the_form_stands_beside_the_fields_and_nothing_typed_
     notebook.wait_done(2)
     expect(output).to_contain_text("is enabled in this session")
     expect(output.locator(".kg-pairs").last).to_contain_text("./notes")
+
+
+def test_whoever_loads_the_page_anew_still_can_answer(asking):
+    notebook, output = asking("still-here")
+    notebook.wait_kept(2, "Not answered")
+    notebook.save()
+    notebook.reload()
+    enable = notebook.output(2).get_by_role("button", name="Enable", exact=True)
+    expect(enable).to_be_visible()
+    expect(output.locator(".kg-settling")).to_have_count(0)
+    enable.click()
+    # The finished card goes to the cell, which JupyterLab no longer knows to be running.
+    expect(notebook.page.locator("#kagura-voice")).to_contain_text("Plugin audit: Enabled")
 
 
 def test_a_danger_leaves_no_button_to_press(open_notebook):
@@ -270,6 +290,21 @@ def test_stop_and_interrupt_call_an_audit_off(open_notebook):
     notebook.wait_done(3)
     expect(notebook.error(3)).to_contain_text("was stopped by")
     expect(output.locator(".kg-pill").first).to_have_text("Stopped")
+
+
+def test_a_decision_in_another_kernel_is_shown_as_such(asking, open_notebook, lab):
+    notebook, output = asking("far-away")
+    with lab.journal() as journal:
+        from kagura_kernel.journal import views
+
+        [request] = views.approvals(journal, pending_only=True)
+    other = open_notebook(LOAD, f"%kagura approve {request.id}", folder_name=notebook.folder.name)
+    other.done(0)
+    other.done(1)
+    notebook.page.bring_to_front()
+    notebook.wait_done(2)
+    expect(output.locator(".kg-pill").first).to_have_text("Enabled")
+    expect(output).to_contain_text(f"Enabled by {getpass.getuser()} by command")
 
 
 # ------------------------------------------------------------------ without a notebook around it

@@ -157,6 +157,17 @@ def test_what_another_process_remembers_is_there_without_a_reload(sidebar, told,
     expect(row(sidebar, "The importer is faster")).to_be_visible()
 
 
+def test_what_was_forgotten_can_be_brought_back(sidebar, memory):
+    text = "Sales of the first quarter"
+    one = about(memory, text)
+    row(sidebar, text).get_by_role("button", name=re.compile("^Forget: ")).click()
+    expect(row(sidebar, text)).to_have_count(0)
+    assert memory.reference(one.id).forgotten_at is not None
+    section(sidebar).get_by_role("button", name=re.compile("^Undo forgetting: ")).click()
+    expect(row(sidebar, text)).to_be_visible()
+    assert memory.reference(one.id).forgotten_at is None
+
+
 def test_erasing_says_what_goes_and_takes_all_that_came_from_it(sidebar, told, memory, fresh_told_page):
     root = about(memory, "The staging database")
     child = memory.remember(
@@ -247,3 +258,41 @@ def test_what_a_memory_says_is_shown_as_it_is_and_never_run(sidebar, memory, fre
     expect(section(sidebar).locator("pre")).to_contain_text("⟨U+202E⟩")
     expect(section(sidebar)).to_contain_text("the agent <b>claude</b>")
     assert fresh_told_page.evaluate("window.owned") is None
+
+
+def test_a_memory_that_cannot_be_reached_says_why_and_comes_back(sidebar, told, memory, fresh_told_page, tmp_path):
+    memory.close()
+    names = [name for name in (FILE, f"{FILE}-wal", f"{FILE}-shm") if (told.home / name).exists()]
+    for name in names:
+        (told.home / name).rename(tmp_path / name)
+    (told.home / FILE).write_bytes(b"this is a text and no database" * 100)
+    try:
+        search(sidebar, "anything")
+        expect(section(sidebar).locator(".kgs-problem")).to_contain_text("cannot be reached")
+        expect(sidebar.section("Approvals")).to_contain_text("Nothing waits for you")
+        picture(fresh_told_page, told, "sidebar-memory-unavailable")
+    finally:
+        (told.home / FILE).unlink()
+        for name in names:
+            (tmp_path / name).rename(told.home / name)
+    search(sidebar, "finance")
+    expect(rows(sidebar)).to_have_count(1)
+    expect(section(sidebar).locator(".kgs-problem")).to_have_count(0)
+
+
+def test_a_long_list_is_drawn_only_where_it_is_seen_and_goes_on_below(sidebar, memory, fresh_told_page):
+    now = datetime.now(UTC)
+    memory.remember_many(
+        a_draft(f"number {number:04}", at=now - timedelta(days=2, minutes=number)) for number in range(700)
+    )
+    search(sidebar, "")
+    section(sidebar).get_by_label("Only of this type").select_option("note")
+    expect(row(sidebar, "number 0001")).to_be_attached()
+    section(sidebar).get_by_role("button", name="Show all").click()
+    assert rows(sidebar).count() < 100
+    for _ in range(40):
+        if row(sidebar, "number 0699").count():
+            break
+        sidebar.panel.locator(".kgs-scroll").evaluate("node => { node.scrollTop = node.scrollHeight; }")
+        fresh_told_page.wait_for_timeout(100)
+    expect(row(sidebar, "number 0699")).to_be_visible()

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from kagura_kernel.domain.events import PluginChanged
 from tests.browser.interrupts import LOAD
+from tests.browser.lab import TOKEN
 from tests.browser.notebook import THEMES
 from tests.browser.sidebar import Sidebar
 from tests.browser.test_accessibility import faults
@@ -149,6 +150,32 @@ def test_the_question_of_a_cell_is_answered_in_the_sidebar(beside):
     expect(facts).to_contain_text("Off")
 
 
+def test_changed_source_is_off_by_itself_and_enabled_anew_by_its_question(beside):
+    notebook, sidebar = beside
+    notebook.done(2)
+    notebook.done(3)
+    row = row_of(sidebar)
+    row.get_by_role("button", name=NAME).click()
+    act(row, "Audit").click()
+    expect(row.locator(".kgs-report")).to_be_visible()
+    act(row, "Enable").click()
+    expect(row.locator(".kgs-facts")).to_contain_text("Enabled")
+    expect(notebook.done(4)).to_contain_text("hello Ada")
+    source = notebook.folder / "plugins" / NAME / "plugin.py"
+    source.write_text(source.read_text().replace('+ " " +', '+ ", good morning " +'))
+    expect(row.locator(".kgs-facts")).to_contain_text("Off: its files have changed")
+    approval = sidebar.panel.locator("[data-approval]")
+    expect(approval).to_contain_text(f"Enable the plugin {NAME} 1.0.0 anew")
+    expect(approval).to_contain_text("files: plugin.py changed")
+    expect(row).to_contain_text("It is audited anew, and you are asked")
+    for end in approval.locator("[data-end]").all():
+        end.scroll_into_view_if_needed()
+    approval.get_by_role("button", name=re.compile("^Enable: ")).click()
+    expect(row.locator(".kgs-facts")).to_contain_text("Enabled")
+    expect(row).not_to_contain_text("you are asked")
+    expect(notebook.done(4)).to_contain_text("hello, good morning Ada")
+
+
 def test_what_comes_of_nothing_says_why_and_can_be_tried_again(beside):
     notebook, sidebar = beside
     notebook.done(2)
@@ -195,3 +222,17 @@ def test_the_keyboard_reaches_everything_and_axe_finds_no_serious_fault(beside):
     row.focus()
     page.keyboard.press("End")
     expect(row_of(sidebar, "sql-read")).to_be_focused()
+
+
+def test_it_is_the_same_in_notebook_7(beside, own_page, lab):
+    notebook, _ = beside
+    notebook.done(3)
+    notebook.done(2)
+    own_page.goto(f"{lab.url}notebooks/{notebook.path.relative_to(lab.root)}?token={TOKEN}")
+    own_page.wait_for_selector(".jp-NotebookPanel-toolbar")
+    own_page.locator(".jp-Notebook .jp-Cell").first.click()
+    sidebar = Sidebar(own_page).open()
+    expect(sidebar.section("Plugins")).to_contain_text(f"In the session of {notebook.path.name}")
+    row_of(sidebar).get_by_role("button", name=NAME).click()
+    act(row_of(sidebar), "Audit").click()
+    expect(row_of(sidebar).locator(".kgs-report")).to_contain_text("It greets whoever is named.")

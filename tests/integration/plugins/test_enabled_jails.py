@@ -12,6 +12,7 @@ from kagura_kernel.domain.errors import (
     PluginFailed,
     PluginJailBroken,
     PluginQuarantined,
+    PluginRefused,
 )
 from kagura_kernel.domain.plugins import PluginState
 from kagura_kernel.plugins.jail.box import JailParts
@@ -33,6 +34,21 @@ def create_host_functions(config):
 
     return {MODULE: {"say": say}}
 """
+BASE = """\
+SCHEMA = {"base": {"type": "string", "description": "Where", "promptKey": True}}
+
+
+def create_host_functions(config):
+    def look():
+        return config["base"]
+
+    return {MODULE: {"look": look}}
+"""
+BROKEN = {
+    "no module": "SCHEMA = {}\n\n\ndef create_host_functions(config):\n    return {}\n",
+    "another module": "SCHEMA = {}\n\n\ndef create_host_functions(config):\n    return {'other': {'f': len}}\n",
+    "an error": "SCHEMA = {}\n\n\ndef create_host_functions(config):\n    return 1 / 0\n",
+}
 DEFECT = """\
 SCHEMA = {}
 
@@ -100,6 +116,18 @@ async def test_a_boxed_function_answers_until_its_plugin_is_disabled(machine):
         await plugin.call("greeter", "say", [], {})
 
 
+async def test_a_configured_path_is_another_one_in_the_jail_and_stands_in_the_journal(machine, tmp_path):
+    (tmp_path / "data").mkdir()
+    machine.write(source=BASE, permissions={"read": ["{base}"]})
+    machine.audit()
+    await machine.enable(values={"base": str(tmp_path / "data")})
+    assert await machine.call("look") == "/plugin/read/0"
+    row = machine.row()
+    assert row.config == {"base": str(tmp_path / "data")}
+    assert row.opens.read == (str(tmp_path / "data"),)
+    assert row.permissions.read == ("{base}",)
+
+
 async def test_files_that_are_swapped_between_hashing_and_compiling_are_never_loaded(machine):
     root = machine.write(source=says("audited"))
     machine.audit()
@@ -120,6 +148,21 @@ async def test_a_directory_that_is_swapped_for_a_link_is_never_loaded(machine, t
     with pytest.raises(PluginChangedSince):
         await machine.enable(examined=examined)
     assert "link" in machine.row().problem
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+async def test_one_that_cannot_be_loaded_disables_itself_and_the_others_go_on(machine, fault):
+    machine.write("sound", source=says("hello"))
+    machine.write(source=BROKEN[fault])
+    for name in ("sound", "greeter"):
+        machine.audit(name)
+    await machine.enable("sound")
+    with pytest.raises((PluginRefused, PluginFailed, PluginJailBroken)):
+        await machine.enable()
+    assert machine.row().state is PluginState.DISABLED
+    assert machine.changes() == ["configured", "failed"]
+    assert await machine.call("say", "sound") == "hello"
+    await machine.boxes(1)
 
 
 async def test_one_that_goes_wrong_again_and_again_is_put_off_in_every_session(machine):

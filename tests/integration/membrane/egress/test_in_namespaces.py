@@ -107,7 +107,7 @@ def test_from_a_box_with_two_hosts_granted_only_these_two_are_reached(
     refused = [
         "first.test:80", "third.test:443", "alias.test:443", "six.test:443", "none.test:443", f"{THIRD}:443",
         f"[{SIXTH}]:443", f"{FIRST}:80", "127.0.0.1:443", "[::1]:443", "0.0.0.0:443", f"[::ffff:{THIRD}]:443",
-        f"[64:ff9b::{FIRST}]:443", "169.254.169.254:80"
+        f"[64:ff9b::{FIRST}]:443", "169.254.169.254:80",
     ]  # fmt: skip
     directs = [FIRST, THIRD, SIXTH, "127.0.0.1"]
     found = {}

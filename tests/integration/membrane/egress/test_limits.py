@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -81,6 +82,73 @@ async def test_a_download_is_cut_exactly_at_the_limit_and_the_program_is_told(wa
     assert int(size) <= limit
     assert is_flat(before, after), (before, after)
     assert again.stdout.text.endswith("200")
+
+
+async def drops(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Takes whatever comes, and says nothing."""
+    del writer
+    while await reader.read(MIB):
+        pass
+
+
+async def test_an_upload_is_cut_exactly_at_the_limit_and_the_program_is_told(some_walls, proxying, serving):
+    limit = 24 * MIB
+    async with serving(drops) as port, proxying(f"127.0.0.1:{port}", backend=some_walls(), bytes_out=limit) as proxy:
+        before = await peaks(proxy, anew=True)
+        result = await proxy.sh(f"{CURL} --proxytunnel --upload-file /dev/zero http://127.0.0.1:{port}/")
+        after = await peaks(proxy)
+        await eventually(lambda: proxy.records[-1].kind == "egress.closed")
+    assert (proxy.records[-1].ended, proxy.records[-1].bytes_out) == ("limit", limit)
+    assert result.exit_code in {55, 56}  # it could not send, or heard the reset first
+    assert is_flat(before, after), (before, after)
+
+
+async def test_a_run_that_has_used_up_its_bytes_gets_no_further_connection(some_walls, proxying, serving):
+    limit = 24 * MIB
+    both_are_there = asyncio.Barrier(2)
+
+    async def together(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await both_are_there.wait()
+        await endless(reader, writer)
+
+    async with (
+        serving(together) as port,
+        proxying(f"127.0.0.1:{port}", backend=some_walls(), run_bytes_in=limit) as proxy,
+    ):
+        line = f"{CURL} http://127.0.0.1:{port}/"
+        both = await asyncio.gather(proxy.sh(line), proxy.sh(line))
+        third = await proxy.sh(f"curl --silent --noproxy '' http://127.0.0.1:{port}/")
+    # Two at once share what is left, to the byte.
+    assert sum(fact.bytes_in for fact in proxy.records if fact.kind == "egress.closed") == limit
+    assert not any(result.ok for result in both)
+    assert "has used up its bytes" in third.stdout.text
+
+
+async def test_a_server_that_drips_is_left_when_the_time_is_up(some_walls, proxying, serving):
+    async def drips(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+        while True:
+            writer.write(b".")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    async with (
+        serving(drips) as port,
+        proxying(f"127.0.0.1:{port}", backend=some_walls(), idle=30.0, total=2.0) as proxy,
+    ):
+        result = await proxy.sh(f"{CURL} http://127.0.0.1:{port}/")
+        await eventually(lambda: proxy.records[-1].kind == "egress.closed")
+    assert proxy.records[-1].ended == "time"
+    assert result.exit_code == 56
+
+
+async def test_a_server_that_says_nothing_is_left_when_it_has_been_silent_for_too_long(some_walls, proxying, serving):
+    async with serving(drops) as port, proxying(f"127.0.0.1:{port}", backend=some_walls(), idle=1.0) as proxy:
+        result = await proxy.sh(f"{CURL} http://127.0.0.1:{port}/")
+        await eventually(lambda: proxy.records[-1].kind == "egress.closed")
+    assert proxy.records[-1].ended == "idle"
+    assert result.exit_code == 56
 
 
 MANY = 10_000
@@ -218,3 +286,65 @@ async def test_programs_that_say_where_they_want_to_go_a_letter_at_a_time_are_le
             assert (await proxy.sh(GRANTED.format(port))).stdout.text == "hello"
         assert dripping.result() == 500
         assert {fact.port for fact in proxy.records} == {port}
+
+
+# Tunnels that are asked for and kept, whatever the answer is; that many of the answers are waited for.
+TUNNELS = r"""
+import os, socket, time
+
+held, answers = [], {}
+for number in range(ARGS[0]):
+    client = socket.create_connection(("127.0.0.1", PORT), 100)
+    client.sendall(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n" % ARGS[1])
+    held.append(client)
+for client in held[: ARGS[2]]:
+    status = client.recv(12).decode()
+    answers[status] = answers.get(status, 0) + 1
+open("/tmp/held-%d" % ARGS[3], "w").close()
+while not os.path.exists("/tmp/enough"):
+    time.sleep(0.05)
+print(json.dumps(answers))
+"""
+
+
+async def test_tunnels_beyond_the_limit_are_refused_until_others_are_closed(some_walls, proxying, serving):
+    async with serving(answers) as port, proxying(f"127.0.0.1:{port}", backend=some_walls(), connections=64) as proxy:
+        one_more = f"curl --silent --show-error --noproxy '' --proxytunnel http://127.0.0.1:{port}/"
+        running = asyncio.ensure_future(proxy.python(TUNNELS, 200, port, 200, 0))
+
+        async def there() -> bool:
+            return running.done() or (await proxy.sh("test -e /tmp/held-0")).ok
+
+        await eventually(there)
+        assert "503" in (await proxy.sh(one_more)).stderr.text
+        assert (await proxy.sh("echo here")).stdout.text == "here\n"
+        await proxy.sh("touch /tmp/enough")
+        assert await running == {"HTTP/1.1 200": 64, "HTTP/1.1 503": 136}
+
+        async def free() -> bool:
+            return (await proxy.sh(one_more)).stdout.text == "hello"
+
+        await eventually(free)
+
+
+async def test_a_granted_host_that_never_answers_keeps_others_out_no_longer_than_it_takes_to_give_it_up(
+    some_walls, proxying, serving
+):
+    with socket.socket() as silent, socket.socket() as waiting:
+        # Nobody accepts here and the queue is full: what comes now is not answered, as by a host that is not there.
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(0)
+        waiting.connect(silent.getsockname())
+        stuck = silent.getsockname()[1]
+        async with serving(answers) as port:
+            words = (f"127.0.0.1:{port}", f"127.0.0.1:{stuck}")
+            async with proxying(*words, backend=some_walls(), connections=64, connect=1.0) as proxy:
+                async with held(proxy, TUNNELS, 1000, stuck, 0):
+
+                    async def served() -> bool:
+                        return (await proxy.sh(GRANTED.format(port))).stdout.text == "hello"
+
+                    await eventually(served)
+                ends = {fact.ended for fact in proxy.records if fact.kind == "egress.closed" and fact.port == stuck}
+                assert ends <= {"unreachable", "reset"}
+                assert "unreachable" in ends

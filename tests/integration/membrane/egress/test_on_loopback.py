@@ -2,11 +2,16 @@
 
 import asyncio
 import os
+import socket
 from collections.abc import Callable
 
 import httpx
 import pytest
 
+from kagura_kernel.domain.approvals import Verdict
+from kagura_kernel.domain.errors import ApprovalAborted
+from kagura_kernel.membrane.egress.policy import Asking
+from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.patience import eventually
 
 OK = b"HTTP/1.1 200 Connection established"
@@ -173,6 +178,52 @@ async def test_socks_clients_are_served_by_the_same_rules(proxying, serving, ide
         assert granted.endswith(f"I am 127.0.0.1 {port}".encode())
         assert (await connect(b"\x03\x09a.example"))[:4] == b"\x05\x00\x05\x02"
         assert (await connect(b"\x01\x7f\x00\x00\x02"))[:4] == b"\x05\x00\x05\x02"
+
+
+async def test_a_host_that_refuses_connections_is_a_bad_gateway(proxying):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        async with proxying(f"127.0.0.1:{port}") as proxy:
+            status, _, writer = await proxy.tunnel(f"127.0.0.1:{port}")
+            writer.close()
+    assert status.startswith(b"HTTP/1.1 502 ")
+    assert proxy.records[-1].ended == "unreachable"
+
+
+async def test_two_hundred_connections_at_once_all_succeed(proxying, serving, echo):
+    async with serving(echo) as port, proxying(f"127.0.0.1:{port}") as proxy:
+        target = f"127.0.0.1:{port}"
+
+        async def once(number: int) -> bool:
+            status, reader, writer = await proxy.tunnel(target)
+            payload = f"{number}".encode() * 3000
+            writer.write(payload)
+            writer.write_eof()
+            same = await reader.read(-1) == payload
+            writer.close()
+            return same and status == OK
+
+        assert all(await asyncio.gather(*(once(number) for number in range(200))))
+
+
+async def test_fifty_connections_to_an_unknown_host_are_one_question(proxying):
+    approver = ScriptedApprover(Verdict.ALLOW)
+    async with proxying("ask", asking=Asking(approver), names={"a.example": [["10.0.0.1"]]}) as proxy:
+        answers = await asyncio.gather(*(proxy.ask(b"CONNECT a.example:443 HTTP/1.1\r\n\r\n") for _ in range(50)))
+    # It was approved, and its address is still refused: an approval is about the host.
+    assert {answer.split(b" ")[1] for answer in answers} == {b"403"}
+    assert all(b"a private network" in answer for answer in answers)
+    assert len(approver.requests) == 1
+
+
+async def test_a_run_that_is_called_off_by_the_answer_is_told_to_whoever_opened_the_egress(proxying):
+    async with proxying("ask", asking=Asking(ScriptedApprover(Verdict.ABORTED))) as proxy:
+        answer = await proxy.ask(b"CONNECT a.example:443 HTTP/1.1\r\n\r\n")
+        assert b"called off" in answer
+        await eventually(lambda: proxy.problems)
+        assert [type(problem) for problem in proxy.problems] == [ApprovalAborted]
+        proxy.problems.clear()
 
 
 def descriptors() -> int:
