@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -86,10 +87,12 @@ _AIDS = late_pattern(r"-|<|\d*>|[^/]*=")
 """Words that are no subcommand and no script: options, redirections, settings."""
 _OF_WRAPPERS = late_pattern(r"-|\d+[smhd]?$", re.ASCII)
 _WORD = late_pattern(r"[^\s'\"`;|&()<>=,]+")
-_HEREDOC = late_pattern(r"""<<-?[ \t]*(['"]?)(\w+)\1([^\n]*)\n(?:[^\n]*\n)*?[ \t]*\2[ \t]*(?=\n|\Z)""")
-"""A text that a program is given; its lines are no commands of this one."""
+_HEREDOC = late_pattern(r"""<<-?[ \t]*(['"]?)(\w++)\1""")
+"""Begins a text that a program is given, with the word that ends it."""
 _QUOTED = late_pattern(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|\[\[.*?\]\]|\(\(.*?\)\)""", re.DOTALL)
 """What may hold a `>` that sends nothing anywhere."""
+_LONGEST = 8 * 1024
+"""Characters of a line that are looked through for that: it takes the square of them at worst."""
 _SENT = late_pattern(r"(?:(?<=\s)1|(?<!\s\d)(?<![&<>]))>[>|]?\s*(?![&(])(?!/dev/)[^\s<>;|&()]")
 """An output that goes into a file; not what a program complains of."""
 
@@ -114,7 +117,7 @@ class Family:
 @lru_cache(maxsize=1024)
 def family_of(line: str) -> Family:
     """What a shell line runs."""
-    line = _HEREDOC.sub(r" \3", line)
+    line = _without_texts(line)
     parts = [(part, name) for part in _APART.split(line) if (name := _program(part))]
     names = [name for _, name in parts]
     acting = frozenset(name for name in names if name.partition(" ")[0] not in _QUIET)
@@ -130,7 +133,7 @@ def tells_of(line: str, other: str) -> bool:
     It does not where the other only checks, and where its exit code may be that of something else: of what comes after
     a semicolon, of the end of a pipe, of a program that was sent into the background.
     """
-    other = _HEREDOC.sub(r" \3", other)
+    other = _without_texts(other)
     last = _LAST.split(other.strip())[-1]
     if _HIDES.search(last) or family_of(other).checks:
         return False
@@ -148,9 +151,31 @@ def _words(line: str) -> frozenset[str]:
     return frozenset(_WORD.findall(line))
 
 
+def _without_texts(line: str) -> str:
+    """A shell line without the texts that programs are given in it: their lines are no commands of this one."""
+    lines = line.split("\n")
+    ends: dict[str, list[int]] = {}
+    for number, one in enumerate(lines):
+        ends.setdefault(one.strip(" \t"), []).append(number)
+    kept: list[str] = []
+    at = 0
+    while at < len(lines):
+        one, next_at = lines[at], at + 1
+        for found in _HEREDOC.finditer(one):
+            closing = ends.get(found[2], [])
+            if (place := bisect_right(closing, at)) < len(closing):
+                one, next_at = f"{one[: found.start()]} {one[found.end() :]}", closing[place] + 1
+                break
+        kept.append(one)
+        at = next_at
+    return "\n".join(kept)
+
+
 def _writes(line: str) -> bool:
     if ">" not in line:
         return False
+    if len(line) > _LONGEST:
+        return True
     parts = _APART.split(_QUOTED.sub("q", line))
     return any(_SENT.search(part) and _looks(_program(part)) for part in parts)
 

@@ -23,7 +23,7 @@ MOST_USD = 100_000.0
 
 _AMOUNT = re.compile(r"(?:budget\s+)?\$?(\d{1,6}(?:\.\d{1,4})?)", re.IGNORECASE | re.ASCII)
 _NONE = re.compile(r"no\s+budget", re.IGNORECASE | re.ASCII)
-_LESSONS = re.compile(r"(?:^|[\s,]+)with\s+lessons$", re.IGNORECASE | re.ASCII)
+_LESSONS = re.compile(r"(?:^|(?<![\s,])[\s,]+)with\s+lessons$", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

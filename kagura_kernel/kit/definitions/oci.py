@@ -192,7 +192,7 @@ FORMS: Mapping[str, str] = {
 
 _NAME = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*", re.ASCII)
 _TAG = re.compile(r":[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", re.ASCII)
-_PARAMETER = re.compile(r'([a-z]+)="([^"]*)"', re.ASCII | re.IGNORECASE)
+_PARAMETER = re.compile(r'(?<![a-z])([a-z]+)="([^"]*)"', re.ASCII | re.IGNORECASE)
 _MAX_NAME = 255
 _UNAUTHORISED = 401
 

@@ -147,7 +147,7 @@ _CERTIFICATE = re.compile(r"CERTIFICATE_VERIFY_FAILED|SELF_SIGNED_CERT|self-sign
 # The daemon repeats the whole step, what it would have said in every other case among it.
 _FAILURES_STEP = re.compile(r"The command '.*' returned a non-zero code: (\d+)", re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_USERINFO = re.compile(r"(\w+://)[^/\s@]+@")
+_USERINFO = re.compile(r"(?<!\w)(\w+://)[^/\s@]+@")
 _LINES = 8
 
 

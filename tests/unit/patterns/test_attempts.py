@@ -277,6 +277,7 @@ def test_a_fix_of_several_lines_is_told_by_its_first_one_so_that_nobody_takes_it
         ("git push origin main | tail -3", {"git push"}),
         ("pip install -q wheel; python3 setup.py build", {"pip install", "setup.py"}),
         ("python3 - <<'EOF'", {"python3"}),
+        ("python3 - <<EOFS | make\nrm -r out\nEOF\nEOFS\nnpm test", {"python3", "make", "npm test"}),
         ("/usr/bin/time -v make", {"make"}),
         ("timeout -k 5 60s ./serve.sh", {"serve.sh"}),
         ("bash -c 'rm -r out'", {"bash"}),
