@@ -207,7 +207,7 @@ class _Reader:
     def _commit(self, commit: str, *parents: str) -> Commit:
         told = self._git.run("cat-file", "commit", commit).decode("utf-8", "replace")
         head, _, message = told.partition("\n\n")
-        author = next((line for line in head.splitlines() if line.startswith("author ")), "author ")
+        author = next((line for line in head.split("\n") if line.startswith("author ")), "author ")
         # Of many files those that run by themselves are told.
         files = sorted(self._place.changed(commit, parents), key=lambda one: not self._runs(one))
         shown = files[: min(MAX_FILES, self._files_left)]

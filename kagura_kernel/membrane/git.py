@@ -49,6 +49,8 @@ _FOR_ALL = {
 }
 _AT_ONCE = 16 * 2**20
 """Bytes of objects that are read in one go, unless a single one is larger."""
+_LONGEST_NAME = 255
+"""Bytes of a file's name, as file systems have it; to compare a much longer one with protected names takes hours."""
 
 
 class GitFailed(Exception):
@@ -153,6 +155,8 @@ class Git:
         words = os.fsdecode(told).split("\0")
         found = []
         for head, path in zip(words[::2], words[1::2], strict=False):
+            if max(map(len, os.fsencode(path).split(b"/"))) > _LONGEST_NAME:
+                raise GitFailed(f"a file has a name of more than {_LONGEST_NAME} bytes")
             old_mode, new_mode, old_id, new_id, _ = head.lstrip(":").split(" ")
             found.append(TreeChange(path, int(old_mode, 8), int(new_mode, 8), old_id, new_id))
         return found

@@ -128,6 +128,7 @@ def test_hooks_of_the_person_do_not_run_either(tmp_path, committing):
         '("120000", ".gitmodules", blob)',
         '("100644", "x", "00" * 20)',
         '("100644", "gone", "12" * 20)',
+        '("100644", "\u0301\u0323" * 64, blob)',
     ],
 )
 def test_objects_that_no_repository_should_have_do_not_come_out(committing, entries):
@@ -248,6 +249,11 @@ def test_a_few_objects_that_stand_for_very_many_files_fill_no_memory(committing,
 def test_an_author_of_very_many_characters_is_told_in_few(committing):
     run = committing.run("git commit -q --allow-empty -m x --author \"$(printf 'A%.0s' {1..9000}) <x@x>\"")
     assert [len(one.author) for one in committing.branches(run)["main"].commits] == [201]
+
+
+def test_an_author_whose_name_has_a_separator_of_lines_is_told_with_all_of_it(committing):
+    run = committing.run("git commit -q --allow-empty -m x --author $'Ada\\u2028 Lovelace <a@b>'")
+    assert [one.author for one in committing.branches(run)["main"].commits] == ["Ada\u2028 Lovelace <a@b>"]
 
 
 def bundle_of(folder: Path, repository: Repository, **files: str) -> bytes:
