@@ -217,7 +217,8 @@ def fetch_archive(url: str, transport: httpx.BaseTransport | None = None, *, loo
                     if response.next_request is None:
                         return _body(response)
                     address = response.next_request.url
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    # The last of them for a host whose xn-- part stands for no name.
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         why = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise NotUnpacked(f"cannot be fetched: {why}") from error
     raise NotUnpacked(f"leads on more than {MAX_REDIRECTS} times")

@@ -184,7 +184,8 @@ class Fetcher:
                     return _follow(client, address, said, deadline, redirects)
             except LeadsInside as error:
                 raise NotFetched(str(error)) from error
-            except (httpx.HTTPError, httpx.InvalidURL, NoClient) as error:
+            # The last but one for a host whose xn-- part stands for no name.
+            except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, NoClient) as error:
                 if deadline.over:
                     raise NotFetched(_too_long(deadline)) from error
                 raise NotFetched(_words(error)) from error

@@ -359,7 +359,7 @@ def _layer(manifest: dict[str, Any]) -> tuple[str, str, int]:
     """
     layers = manifest.get("layers")
     entries = [one for one in layers if isinstance(one, dict)] if isinstance(layers, list) else []
-    found = [one for one in entries if one.get("mediaType") in FORMS]
+    found = [one for one in entries if str(one.get("mediaType")) in FORMS]
     if len(found) != 1:
         raise NotFetched(
             f"it has {len(found)} layers that are an agent definition; it has to have one, as {next(iter(FORMS))}"

@@ -119,7 +119,8 @@ class Asker:
                     response.close()
         except LeadsInside as error:
             raise NoAnswer(str(error)) from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        # The last of them for a host whose xn-- part stands for no name, and for half a character.
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             self._in_time()
             raise NoAnswer(_why(error)) from error
         raise NoAnswer(f"it leads on more than {MAX_REDIRECTS} times")

@@ -163,7 +163,8 @@ class ProviderHttp:
             raise LeaseUnavailable(self.provider, "it cannot be reached") from error
         except (TimeoutError, httpx.TimeoutException) as error:
             raise self.unclear("it did not answer in time") from error
-        except (httpx.HTTPError, httpx.StreamError) as error:
+        # The last of them where it leads on to a host whose xn-- part stands for no name.
+        except (httpx.HTTPError, httpx.StreamError, UnicodeError) as error:
             raise self.unclear("the connection broke") from error
 
     def require_success(self, answer: Answer) -> Answer:

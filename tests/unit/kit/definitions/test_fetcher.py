@@ -11,6 +11,7 @@ import pytest
 
 from kagura_kernel.kit.definitions.fetcher import Fetcher, LeadsInside, NotFetched, Redirects
 from kagura_kernel.kit.packages.lookup import Asker, NoAnswer
+from kagura_kernel.plugins.installation import NotUnpacked, fetch_archive
 from tests.support.registry_server import Page, RegistryServer
 
 
@@ -48,6 +49,17 @@ def test_certificates_and_proxies_that_cannot_be_used_are_told_without_a_value(m
     with pytest.raises(NoAnswer, match="SSL_CERT_FILE"):
         Asker("https://127.0.0.1:1/")
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("leads_to", ["https://xn--a/", "https://[::1/", "https://a:99999/"])
+def test_a_redirect_to_what_is_no_host_is_told(leads_to):
+    transport = httpx.MockTransport(lambda _: httpx.Response(302, headers={"location": leads_to}))
+    with pytest.raises(NotFetched):
+        Fetcher(transport).get("https://a.example/agent.yaml")
+    with Asker("https://a.example/", transport) as asker, pytest.raises(NoAnswer):
+        asker.ask("https://a.example/")
+    with pytest.raises(NotUnpacked):
+        fetch_archive("https://a.example/x.zip", transport)
 
 
 @pytest.mark.timeout(20)

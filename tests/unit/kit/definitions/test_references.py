@@ -243,6 +243,7 @@ def test_toml_and_plain_yaml_layers_are_definitions_too(places_of_oci, registry)
         ({"mediaType": "application/vnd.oci.image.index.v1+json"}, "no manifest of one artifact"),
         ({"layers": []}, "0 layers that are an agent definition"),
         ({"layers": [{"mediaType": "application/yaml"}] * 2}, "2 layers"),
+        ({"layers": [{"mediaType": ["application/yaml"]}]}, "0 layers"),
         ({"layers": [{"mediaType": "application/yaml", "digest": "md5:1", "size": 1}]}, "no digest"),
         ({"layers": [{"mediaType": "application/yaml", "digest": PIN, "size": 10**9}]}, "larger than"),
         ({"layers": [{"mediaType": "application/yaml", "digest": PIN, "size": 1}]}, "answers 404"),

@@ -524,3 +524,16 @@ def test_a_file_that_is_not_there_is_told_with_its_name(tmp_path):
     with pytest.raises(ConfigurationError, match="cannot be read: No such file") as raised:
         load_registry(tmp_path / "none.yaml")
     assert "none.yaml" in raised.value.source
+
+
+@pytest.mark.parametrize("url", ["https://files.example/\ud800", "https://xn--a/sums", "https://[::1/"])
+def test_checksums_at_what_is_no_address_are_none(servers, url):
+    release = {
+        "tag_name": "v1",
+        "assets": [
+            {"name": "tool-linux-x64.tar.gz", "browser_download_url": "https://files.example/tool"},
+            {"name": "checksums.txt", "browser_download_url": url},
+        ],
+    }
+    servers.put("/api/repos/owner/tool/releases/latest", release)
+    assert why(servers, "github:owner/tool") == "its release v1 cannot be used: none of its files has a checksum"

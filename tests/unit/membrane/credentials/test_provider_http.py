@@ -79,6 +79,12 @@ async def test_a_redirect_is_not_followed(echo: Echo) -> None:
         http.require_success(got)
 
 
+async def test_a_redirect_to_what_is_no_host_is_unclear(echo: Echo) -> None:
+    echo.reply = Reply(302, b"", {"location": "https://xn--a/"})
+    with pytest.raises(LeaseUnavailable, match="the connection broke"):
+        await ProviderHttp("x", echo.url).send("GET", "/here", headers={})
+
+
 async def test_an_answer_that_is_too_large_is_not_read(echo: Echo) -> None:
     echo.reply = Reply(200, b"x" * (2 << 20))
     with pytest.raises(LeaseUnavailable, match="too large"):
