@@ -66,6 +66,11 @@ class Hiding:
         """Whether nothing that came before matters any more."""
         return not self._raw
 
+    @property
+    def next(self) -> bytes:
+        """The first byte that is held back; empty where none is."""
+        return bytes(self._raw[self._passed :][:1])
+
     def remember(self, index: NeedleIndex, raw: bytes, text: bytes) -> None:
         """Something was shown already, in which a needle may have begun."""
         self._look(index, raw, text, passed=len(raw))
@@ -279,7 +284,8 @@ class Covering:
         return shown + self._decorated.feed(looked_for.wide, cut, cut) + self._decorated.finish(looked_for.wide)
 
     def _without_marks(self, index: NeedleIndex, data: bytes) -> bytes:
-        if self._decorated.idle and not self._cut and not has_marks(data):
+        # What is held back may begin a decoration, behind which what is shown here would go on.
+        if self._decorated.idle and not self._cut and not has_marks(data + self._plain.next):
             self._before = (self._before + data)[-LONGEST_GLUE:]
             return data
         if self._before:

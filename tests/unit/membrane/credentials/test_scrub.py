@@ -111,6 +111,16 @@ def test_one_character_at_a_time_hides_it_too() -> None:
     assert in_pieces(scrubber(TOKEN), text, list(range(len(text)))) == scrubber(TOKEN).scrub(text)
 
 
+@pytest.mark.parametrize(("other", "between"), [("=later", "=\n"), ("été-later", "=\r\n"), ("€later", "│")])
+def test_what_breaks_a_secret_may_begin_another_one(other: str, between: str) -> None:
+    scrub = scrubber(TOKEN, other)
+    shown = b""
+    stream = scrub.filter()
+    for byte in f"a {TOKEN[:9]}{between}{TOKEN[9:]} b".encode():
+        shown += stream.feed(bytes([byte]))
+    assert (shown + stream.finish()).decode() == f"a {HIDDEN} b"
+
+
 def test_only_what_might_be_the_beginning_of_a_secret_is_held_back() -> None:
     stream = scrubber("SECRET-VALUE-1").stream()
     assert stream.feed("$ ") == "$ "
