@@ -354,13 +354,12 @@ def parse_answer(text: str) -> Answer | Unreadable:
     for candidate in _candidates(text):
         try:
             value = json.loads(candidate, object_pairs_hook=_once, parse_constant=_no_number)
+            if isinstance(value, dict):
+                return _answer(value)
         except RecursionError:
             why = "its JSON is nested too deeply"
         except ValueError as error:
             why = str(error) if isinstance(error, _NotTaken) else "its JSON is broken or cut off"
-        else:
-            if isinstance(value, dict):
-                return _answer(value)
     return Unreadable(why)
 
 

@@ -1,6 +1,7 @@
 """An auditor's answer in every form that it may have."""
 
 import json
+import sys
 
 import pytest
 
@@ -107,6 +108,11 @@ def test_every_text_of_an_attempt_is_looked_through():
     assert "abc" in attempt.whole
     assert "def" in attempt.whole
     assert attempt.text
+
+
+def test_a_finding_as_deep_as_can_just_be_read_raises_nothing():
+    for depth in range(sys.getrecursionlimit()):
+        assert isinstance(parse_answer('{"findings": [' + "[" * depth + "]" * depth + "]}"), Answer | Unreadable)
 
 
 @pytest.mark.parametrize(
