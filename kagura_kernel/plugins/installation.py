@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from kagura_kernel.domain.errors import PluginInvalid, PluginRefused, UnknownName, UsageError
 from kagura_kernel.membrane.project import CannotExchange, exchange
@@ -46,6 +46,8 @@ _MAX_MEMBERS = 2000
 _ZIP = b"PK\x03\x04"
 _GZIP = b"\x1f\x8b"
 _MAX_NAME = 512
+_MAX_EXTENDED = 4096
+_EXTENDED = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
 _ENCRYPTED = 0x1
 # What the readers of both raise for bytes that make no sense, beside their own errors.
 _BROKEN = (EOFError, OSError, ValueError, ArithmeticError, RecursionError, struct.error)
@@ -140,9 +142,20 @@ def _unzipped(data: bytes) -> bytes:
     return plain
 
 
+class _Entry(tarfile.TarInfo):
+    """An entry that is refused before it is read where older Pythons would take hours to read it."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _EXTENDED and found.size > _MAX_EXTENDED:
+            raise NotUnpacked(f"says more than {_MAX_EXTENDED} bytes about one of its files")
+        return found
+
+
 def _tar_members(plain: bytes) -> Iterator[tuple[str, bytes, bool]]:
     try:
-        with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
+        with tarfile.open(fileobj=io.BytesIO(plain), mode="r:", tarinfo=_Entry) as archive:
             for number, entry in enumerate(archive):
                 if number >= _MAX_MEMBERS:
                     raise NotUnpacked(f"holds more than {_MAX_MEMBERS} entries")
