@@ -92,10 +92,10 @@ def _plain(piece: str) -> bool:
 
 
 _GOES_ON = Lazy(
-    r"[\"'`][ \t]*(?:\+|\.|&|\\|,|\(|\|)?\s*$|\\\s*$|[:=([{,|>][-+]?\s*$|<[\w:.\-]+(?:\s[^<>]*)?>\s*$|"
+    r"[\"'`][ \t]*(?:\+|\.|&|\\|,|\(|\|)?\s*$|\\\s*$|[:=([{,|>][-+]?\s*$|<[\w:.\-]+(?:\s[^<>]*)?>[^<>]*$|"
     r"\b(?:machine|login)\s+\S+\s*$|name[\"']?:\s*\S+\s*$|</(?:key|name|param-name)>\s*$"
 )
-"""A line that the next two may belong to: a literal or a value that goes on, a pair."""
+"""A line that the next two may belong to: a literal, a value or an element that goes on, a pair."""
 _LONG = Lazy(
     r"-BEGIN|private-lines|kind[\"']?\s*:\s*[\"']?secret\b|(?:recovery|backup|rescue|scratch|emergency).{0,20}(?:codes?|keys?)|"
     r"mnemonic|seed[ _-]?(?:phrase|words?)|\bseed\b[^\n]{0,20}:\s*$|(?:recovery|secret|backup|wallet|bip.?39)\b[^\n]{0,20}phrase|phrase\W*$|wiederherstellung|コード|助记词|シード|恢复|备用|insert\s+into|\bcopy\s+\S+\s*\(|"
@@ -105,8 +105,8 @@ _LONG = Lazy(
 """A line that begins something longer: a key, a manifest, a table, a phrase."""
 _OF_KEY = Lazy(r"(?:^|[^A-Za-z0-9+/])[A-Za-z0-9+/]{20,80}={0,2}\s*$")
 """A line of base64 behind whatever stands before the lines of a log; counts where a key has begun."""
-_BINDS = late_pattern(r"[\"'`\\]|[A-Za-z0-9+/=]{16,}|^\s*\d{1,2}[.):]")
-"""What may be the first part of something longer: a literal, a line of base64, a numbered word."""
+_BINDS = late_pattern(r"[\"'`\\]|[A-Za-z0-9+/=]{16,}|^\s*\d{1,2}[.):]|<[^<>]+>\s*[^<>\s][^<>]*$")
+"""What may be the first part of something longer: a literal, a line of base64, a numbered word, what an element holds."""
 _LINES = late_pattern(r"[^\n\r]*[\n\r]")
 _NEXT, _FAR = 2, 40
 _MOST_HELD = 64 * 1024
@@ -189,7 +189,8 @@ class RedactedStream:
         seen = [data] if view is None else view.data.split(BETWEEN)
         further = max(map(self._further, seen))
         ends = "-END" in line
-        self._more = 0 if ends else max(self._more - 1, further)
+        # The second half of a line's end in two signs is no line.
+        self._more = 0 if ends else max(self._more - (line != "\n"), further)
         if not self._more or self._open_size > _MOST_HELD:
             self._due += self._open
             self._open, self._open_size, self._more = [], 0, 0

@@ -49,6 +49,17 @@ def test_a_line_that_announces_something_is_shown_before_what_it_announces():
     assert stream.feed("That was it.\n") == "[REDACTED:github-pat]\nThat was it.\n"
 
 
+@pytest.mark.parametrize("size", [1, 20, 200])
+@pytest.mark.parametrize("within", ["Kd83jskQ\nLmN047Tx", "Kd83jskQLmN047Tx\n", "Kd83jskQ\r\n  LmN047Tx\r\n"])
+def test_a_value_of_markup_that_goes_on_in_the_next_line_is_hidden_in_a_stream_too(within, size):
+    data = f"<login>\n  <user>ada</user>\n  <password>{within}</password>\n</login>\n".encode()
+    stream = shared_redactor().byte_filter()
+    shown = b"".join(stream.feed(data[at : at + size]) for at in range(0, len(data), size)) + stream.finish()
+    assert shown == shared_redactor().redact(data.decode()).text.encode()
+    assert b"Kd83" not in shown
+    assert b"LmN0" not in shown
+
+
 @pytest.mark.parametrize("size", [1, 7, 64])
 def test_bytes_in_any_pieces_come_out_as_the_whole_does(size):
     text = (
