@@ -69,6 +69,9 @@ def why_not_asked(path: str) -> str:
 
 def skill_name(written: str) -> str:
     """A skill's name in kebab-case as it is staged, empty when there is nothing to make one of: `CSV Tools`."""
+    # Before the form is made: of many accents in a row that takes a time that grows with the square of their number.
+    if len(written) > MAX_PART:
+        return ""
     plain = unicodedata.normalize("NFKC", written).strip().casefold()
     name = _BETWEEN.sub("-", plain).strip("-")
     return name if len(name) <= MAX_SKILL_NAME and AGENT_NAME.fullmatch(name) else ""
