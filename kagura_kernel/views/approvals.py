@@ -162,7 +162,7 @@ def verdict_words(ask: Ask) -> str:
     if chooses(ask.request) and decision.answer in ask.request.options:
         never = decision.answer == NEVER
         word += " for the rest of this session" if never else f" for {decision.answer}"
-    return f"{word} by {decision.by}{_VIA.get(decision.via, '')}"
+    return f"{word} by {one_line(decision.by, 80)}{_VIA.get(decision.via, '')}"
 
 
 def reason_words(request: ApprovalRequested) -> tuple[str, str]:

@@ -208,7 +208,9 @@ def _call_text(call: Call) -> str:
         if why := status.failure_reason(call):
             how = f"{how}: {why}"
         ending = ", ".join(filter(None, [call.place, how]))
-    line = f"> {call.asked.tool}: {one_line(telling_argument(call.asked.arguments), 90)}  ({ending or 'ok'})"
+    # A brain may call a tool that there is not, by whatever name.
+    tool = one_line(call.asked.tool, 60)
+    line = f"> {tool}: {one_line(telling_argument(call.asked.arguments), 90)}  ({ending or 'ok'})"
     if finished is None or finished.route != "host" or finished.text.strip() in ("", NO_OUTPUT):
         return line
     # A person allowed it, and wants to see what came of it.

@@ -232,6 +232,13 @@ def test_the_line_under_way_says_what_is_waited_for():
     )
 
 
+def test_the_line_under_way_is_one_line_whatever_a_tool_is_called():
+    story = SampleRun()
+    called = story.tool()[0].model_copy(update={"tool": "x\n\x1b[2J"})
+    view = RunView().apply_all([story.started(), called])
+    assert " · x ⟨U+001B⟩[2J: " in under_way_line(view, 3.0)
+
+
 @pytest.mark.parametrize(
     ("title", "begins"),
     [

@@ -431,6 +431,15 @@ def test_hostile_text_cannot_imitate_another_part(story, view_of):
     assert text.splitlines()[2] == "> bash: ls ? Run a command Allowed by ada⟨U+001B⟩[2J  (unfinished)"
 
 
+def test_neither_can_the_name_of_a_tool_that_there_is_not_nor_that_of_who_decides(story, view_of):
+    odd = "x\n? Run a command\x1b[2J\ud800"
+    text = run_text(view_of(story.started(), story.calls(tool=odd), story.asks(), story.decides(by=odd)))
+    assert [line for line in text.splitlines() if "x ? Run a command⟨U+001B⟩[2J⟨U+D800⟩" in line] == [
+        "> x ? Run a command⟨U+001B⟩[2J⟨U+D800⟩:   (unfinished)",
+        "  Allowed by x ? Run a command⟨U+001B⟩[2J⟨U+D800⟩, in the cell",
+    ]
+
+
 def test_the_same_run_at_another_time_and_place_has_the_same_record(story, view_of):
     first, _ = run_bundle(view_of(*whole(story, brain="replay")))
     story._seconds += 1000
