@@ -44,6 +44,8 @@ PARSED_DEPTH = 400
 """Elements that may be open at once in what is parsed."""
 PARSED_WITHOUT_ENDS = 2_000
 """The same where it cannot be told what is closed."""
+MOST_REOPENED = 200_000
+"""Elements that parsers may have to open again: at each tag those that stay open beyond the ends of others."""
 MOST_AS_TEXT = 20
 """Elements with text of their own kind, in which ends are none; more of them may hide many."""
 
@@ -70,6 +72,8 @@ _CLOSED_BY_THEMSELVES = frozenset(
     "br hr img p li dt dd td th tr thead tbody tfoot col colgroup option input meta link area base embed param "  # noqa: SIM905
     "source track wbr".split()
 )
+# What stays open where something around it ends, until its own end: parsers open it again behind that.
+_REOPENED = frozenset("b big code em font i nobr s small strike strong tt u".split())  # noqa: SIM905
 _ADDRESS = 90
 
 
@@ -93,23 +97,28 @@ def rich_html(text: str) -> tuple[str, str]:
 def _is_too_deep(text: str) -> bool:
     """Whether so many elements may be open at once that parsers slow down: each is looked for in all that are open.
 
+    Or are opened again so often that a few bytes become thousands of elements.
+
     An end counts where it closes what was opened last; any other may be one that browsers pass over. Where an end may
     stand inside a tag or a comment, none counts.
     """
     ends_count = not _may_hide_ends(text)
     most = PARSED_DEPTH if ends_count else PARSED_WITHOUT_ENDS
     still_open: list[str] = []
+    kept_open = reopened = 0
     for found in _TAG.finditer(text):
         closing, tag = found[1], found[2].lower()
+        reopened += kept_open
         if tag in _CLOSED_BY_THEMSELVES:
             continue
         if not closing:
             still_open.append(tag)
+            kept_open += tag in _REOPENED
         elif ends_count and still_open and still_open[-1] == tag:
-            still_open.pop()
+            kept_open -= still_open.pop() in _REOPENED
         if len(still_open) > most:
             return True
-    return False
+    return reopened > MOST_REOPENED
 
 
 def _may_hide_ends(text: str) -> bool:

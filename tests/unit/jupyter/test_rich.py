@@ -114,6 +114,12 @@ def test_nesting_without_end_is_shown_as_the_text_it_is(nested):
     assert left_out == "its form"
 
 
+def test_elements_that_parsers_open_again_without_end_are_shown_as_the_text_they_are():
+    kept_open = "".join(f"<b id={number}>" for number in range(300))
+    assert rich_html(f"<p>{kept_open}{'<p>x' * 1000}")[1] == "its form"
+    assert rich_html(f"<b>{'<p>x' * 1000}")[1] == ""
+
+
 def test_a_heading_of_the_box_is_none_of_the_page():
     assert judge(rich_html("<h1>Approved</h1>")[0]).tags == ["p"]
 
