@@ -39,6 +39,8 @@ ID_SHOWN = 15
 _ROWS = 8
 _COMPARED = 1000
 """Rows up to which tables are compared."""
+_PAIRS = 100_000
+"""Of equal rows on either side, up to which they are compared."""
 _CHANGED_ROWS = 40
 _NEAR = 20
 """Rows among which the one is looked for that another has become."""
@@ -201,7 +203,7 @@ def table_change(change: FileChange, data: bytes, before: bytes) -> ui.Blocks:
     if not before or len(before) > TABLE_BYTES:
         return ()
     old, new = (_rows(suffix, side, whole=True, most=_COMPARED + 1) for side in (before, data))
-    if not old or not new or old[0] != new[0] or max(len(old), len(new)) > _COMPARED:
+    if not old or not new or old[0] != new[0] or max(len(old), len(new)) > _COMPARED or _is_too_alike(old, new):
         return ()
     rows, said = _row_changes(old[1:], new[1:])
     if not rows:
@@ -211,6 +213,12 @@ def table_change(change: FileChange, data: bytes, before: bytes) -> ui.Blocks:
     more += ["more columns left out"] if len(new[0]) > _COLUMNS else []
     shown = ui.Table(rows[:_CHANGED_ROWS], head, of_file="Rows that differ")
     return (ui.Group((shown, ui.label(", ".join([said, *more]))), "preview"),)
+
+
+def _is_too_alike(old: Sequence[Sequence[str]], new: Sequence[Sequence[str]]) -> bool:
+    """Whether so many rows are the same that comparing each with all of them would take seconds."""
+    many = Counter(map(tuple, old))
+    return sum(many[tuple(row)] for row in new) > _PAIRS
 
 
 def _row_changes(old: Sequence[Sequence[str]], new: Sequence[Sequence[str]]) -> tuple[list[list[ui.Cell]], str]:
@@ -293,7 +301,8 @@ def _separated(text: str, between: str, most: int) -> list[list[str]]:
 
 def _records(text: str, *, lines: bool) -> list[list[str]]:
     try:
-        found: Any = [json.loads(line) for line in text.splitlines()[:_ROWS] if line] if lines else json.loads(text)
+        first = [line for line in text.split("\n")[:_ROWS] if line.strip()]
+        found: Any = [json.loads(line) for line in first] if lines else json.loads(text)
     # Too deep, too long a number, or no JSON: the diff shows what it is.
     except (ValueError, RecursionError):
         return []

@@ -188,6 +188,7 @@ def test_records_are_a_table_too():
     assert [tag for tag in shown.tags if tag in {"th", "td"}] == ["th"] * 3 + ["td"] * 6
     assert "⟨U+202E⟩" in shown.text
     assert page("a.jsonl", b'{"a": 1}\n{"a": 2}\n').tags.count("td") == 2
+    assert page("a.jsonl", '{"a": "1\u2028\x85"}\r\n{"a": 2}\r\n'.encode()).tags.count("td") == 2
 
 
 def test_a_binary_file_says_what_it_is():

@@ -89,6 +89,7 @@ def test_a_table_is_compared_by_its_rows():
     [
         (b"name,n\na,1\n", b"name,m\na,1\n"),
         (b"name,n\n" + b"a,1\n" * 1200, b"name,n\n" + b"a,2\n" * 1200),
+        (b"name,n\n" + b"a,1\n" * 900, b"name,n\n" + b"a,1\nb,2\n" * 450),
         (b"x" * (TABLE_BYTES + 1), b"name,n\na,1\n"),
         (b"\xff\xfe", b"name,n\na,1\n"),
     ],
