@@ -117,7 +117,7 @@ class Messages:
                 await self.launching.begin(Begin(place, turn, resume=run_id))
                 return None
             case CommandSaid(line=line) if line.split()[0].casefold() == "instead":
-                task = line.partition(" ")[2].strip()
+                task = "".join(line.split(None, 1)[1:]).strip()
                 return await self._instead(Begin(place, turn, task=task, files=said.files))
             case SentenceSaid() | Ambiguous() if said.files:
                 return "A run goes on here, and files cannot be said to it. Wait for it, or say stop first."

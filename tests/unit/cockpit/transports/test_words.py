@@ -368,7 +368,7 @@ async def test_where_the_brain_takes_nothing_the_thread_can_stop_it_and_go_on_wi
     first = talk.cockpit.runs()[0]
     await talk.chat.say(ANN, "the second sheet", thread=thread)
     await talk.says(thread, "`/instead` and a task stops it")
-    await talk.chat.say(ANN, "/instead the second sheet", thread=thread)
+    await talk.chat.say(ANN, "/instead\nthe second sheet", thread=thread)
     await eventually(lambda: len(talk.cockpit.runs()) == 2)
     after, before = talk.cockpit.runs()
     assert (before.run_id, before.status) == (first.run_id, "killed")
