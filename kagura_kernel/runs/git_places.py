@@ -44,7 +44,7 @@ async def more_than_git(project: Path) -> str:
     """Why a git command in the project may run more than git itself, half a sentence; empty when it does not."""
     host = HostRunner(project)
     try:
-        places = (await _repository_said(host, _REPOSITORY_PLACES)).splitlines()
+        places = _lines_of(await _repository_said(host, _REPOSITORY_PLACES))
         settings = await _repository_said(host, _REPOSITORY_SETTINGS)
     except HostError:
         return UNCLEAR
@@ -173,7 +173,7 @@ class GitPlaces:
 
     def _held(self, directory: Path) -> Iterator[str]:
         """Absolute paths of what git reads or runs there; what of it may run more is noted."""
-        places = self._said(_PLACES, directory, fails=True).splitlines()
+        places = _lines_of(self._said(_PLACES, directory, fails=True))
         if len(places) < 3:  # noqa: PLR2004 - as many as every repository tells
             return
         git_directory, common, hooks, *tops = (os.path.join(directory, place) for place in places)  # noqa: PTH118 - text
@@ -247,6 +247,11 @@ class GitPlaces:
         except (OSError, subprocess.TimeoutExpired):
             return ""
         return os.fsdecode(done.stdout) if fails or done.returncode == 0 else ""
+
+
+def _lines_of(told: str) -> list[str]:
+    """Lines as git ends them: a form feed, or whatever else Python takes for an end, stands in the name of a folder."""
+    return told.removesuffix("\n").split("\n") if told else []
 
 
 def _outermost(paths: Iterable[str]) -> tuple[str, ...]:

@@ -154,6 +154,15 @@ def test_repositories_in_hidden_and_deep_folders_count(repository, tmp_path):
     assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == (".worktrees/one/hooks", "a/b/c/hooks")
 
 
+async def test_what_only_python_takes_for_an_end_of_a_line_stands_in_the_name_of_a_folder(repository, tmp_path):
+    inner = repository / "a\fb\u2028c"
+    git(repository, "init", "--quiet", str(inner))
+    git(inner, "config", "core.hooksPath", "hooks")
+    assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == ("a\fb\u2028c/hooks",)
+    git(inner, "config", "--unset", "core.hooksPath")
+    assert await more_than_git(inner) == ""
+
+
 def test_the_person_s_own_settings_may_lie_in_the_project_too(repository, tmp_path):
     (repository / "dotfiles").mkdir()
     (repository / "dotfiles" / "gitconfig").write_text("[init]\n\ttemplateDir = ~/shop/template\n")
