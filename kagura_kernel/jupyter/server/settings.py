@@ -6,6 +6,7 @@ Nothing that looks like a secret leaves the server: such a value is told redacte
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import re
@@ -108,7 +109,7 @@ class _Looked:
             "path": str(self.path),
             "version": self.version,
             "form": _form(),
-            "values": {name: _plain(value) for name, value in now.items() if value is not None},
+            "values": _as_json({name: _plain(value) for name, value in now.items() if value is not None}),
             "sources": {name: self._source(name, file, given) for name in NAMES},
             "locked": self.locked(),
             "problems": problems,
@@ -213,6 +214,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
     return redact(_PASSWORD.sub(r"\1***@", value)) if isinstance(value, str) else value
+
+
+def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with text for what JSON has no word for: a file of TOML may hold times, and numbers without end."""
+    found: dict[str, Any] = json.loads(json.dumps(values, default=str), parse_constant=str)
+    return found
 
 
 def _form() -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import SettingsChanged, UsageError
+from kagura_kernel.jupyter.server.handler import as_json
 from kagura_kernel.jupyter.server.settings import change_settings, settings
 
 TEXT = """\
@@ -54,6 +55,15 @@ def test_each_is_told_with_its_meaning_and_where_it_comes_from(environ):
     }
     assert form["write"]["enum"] == ["ask", "through", "none"]
     assert form["budget_usd"]["type"] == "number"
+
+
+@pytest.mark.parametrize(("value", "told"), [("inf", "Infinity"), ("2026-01-01", "2026-01-01"), ("[nan]", ["NaN"])])
+def test_what_json_has_no_word_for_is_shown_as_text_and_can_be_mended(environ, value, told):
+    Path(environ["KAGURA_CONFIG"]).write_text(f"idle_timeout = {value}\n")
+    shown = settings(environ)
+    assert as_json(shown)
+    assert shown["values"]["idle_timeout"] == told
+    assert change(environ, idle_timeout=60)["values"]["idle_timeout"] == 60
 
 
 def test_a_change_keeps_what_else_stands_in_the_file(environ):
