@@ -74,7 +74,7 @@ ASIDE = "/"
 FOREIGN = "it comes from another workspace"
 
 _STAMP = re.compile(r"[0-9]{1,12}\.[0-9]{6}")
-_LINK = re.compile(r"<((?:https?|mailto|tel):[^>|]+)(?:\|([^>]*))?>")
+_LINK = re.compile(r"<((?:https?|mailto|tel):[^<>|]+)(?:\|([^<>]*))?>")
 # What Slack puts before words of its own accord; `https://` it never does.
 _ADDED = re.compile(r"(?:http://|mailto:|tel:)")
 
@@ -141,7 +141,8 @@ def _said(body: Mapping[str, Any], us: Us, file: AFile) -> Said | None:
 
 def _written(text: str, us: Us) -> str:
     """What was written, as it was: without Slack's links and escapes, and without a mention of us."""
-    mention = rf"[ \t]*<@{re.escape(us.user)}(?:\|[^>]*)?>[:,]?[ \t]*"
+    # Many blanks are looked at once, and not from each of them.
+    mention = rf"(?:(?<![ \t])[ \t]+)?<@{re.escape(us.user)}(?:\|[^<>]*)?>[:,]?[ \t]*"
     return html.unescape(_LINK.sub(_link, re.sub(mention, " ", text) if us.user else text)).strip()
 
 
