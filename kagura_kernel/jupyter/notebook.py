@@ -16,6 +16,7 @@ import types
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -55,6 +56,8 @@ LARGEST_IMAGE = 4 * 2**20
 """Characters of base64 of one that is kept."""
 
 MOST_CELLS = 5_000
+MOST_PASTED = 200
+"""Images of a Markdown cell: each is looked for in its text."""
 LARGEST_FILE = 64 * 2**20
 MOST_NAMES = 200
 MOST_COLUMNS = 30
@@ -249,7 +252,7 @@ def _cell(one: Mapping[str, Any], ident: str, kind: Any) -> NotebookCell:
 
 def _pasted(attachments: object, source: str) -> Iterator[CellImage]:
     """The images that a Markdown cell shows; the others in it are ones that its person has taken out."""
-    for name, bundle in attachments.items() if isinstance(attachments, dict) else ():
+    for name, bundle in islice(attachments.items(), MOST_PASTED) if isinstance(attachments, dict) else ():
         if f"(attachment:{name})" in source and (data := image_in(bundle)):
             yield CellImage(str(name), data)
 

@@ -15,6 +15,7 @@ from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter import notebook as module
 from kagura_kernel.jupyter.notebook import (
     LARGEST_IMAGE,
+    MOST_PASTED,
     about,
     cells_of,
     cells_writer,
@@ -293,6 +294,14 @@ def test_images_are_those_that_a_cell_shows_and_bounded():
     assert [cell.pasted for cell in cells] == [(CellImage("a.png", dot["image/png"]),), (), ()]
     assert [cell.drawn for cell in cells] == [(), (CellImage("output of c", dot["image/png"]),), ()]
     assert cells[0].digest != replace(cells[0], pasted=()).digest
+
+
+def test_a_cell_with_images_without_end_is_asked_for_the_first_ones_alone():
+    names = [f"{number}.png" for number in range(2 * MOST_PASTED)]
+    source = "".join(f"(attachment:{name})" for name in names)
+    attachments = {name: {"image/png": "iVBORw0KGgo="} for name in names}
+    ((cell,), _) = cells_of([{"cell_type": "markdown", "source": source, "attachments": attachments}])
+    assert [image.name for image in cell.pasted] == names[:MOST_PASTED]
 
 
 class Comm:
