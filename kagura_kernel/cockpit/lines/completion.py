@@ -17,7 +17,7 @@ from kagura_kernel.cockpit.lines.parser import Word, find, words_of
 from kagura_kernel.domain.grammar import Argument, CellMagic, Command, Kind, Option, Surface
 
 _MARKER = re.compile(r"\s*#+\s*(NBVAL_\w+|PYTEST_VALIDATE_IGNORE_OUTPUT)\s*$")
-_LINE_MAGIC = re.compile(r"(?P<before>\s*(?:[^=%!?#'\"]*=\s*)?)%kagura(?![\w%])")
+_LINE_MAGIC = re.compile(r"(?P<before>\s*(?:(?:[^\s=%!?#'\"][^=%!?#'\"]*)?=\s*)?)%kagura(?![\w%])")
 _WRAPPERS = ("%%capture", "%%py", "%%time", "%%timeit")
 
 
