@@ -33,7 +33,7 @@ from kagura_kernel.domain.approvals import ApprovalRequest, Decision
 from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.variables import MAX_VARIABLES, PackedVariable
-from kagura_kernel.domain.visible import printed
+from kagura_kernel.domain.visible import printed, whole
 from kagura_kernel.journal import views
 from kagura_kernel.journal.chats import ChatBook
 from kagura_kernel.journal.rows import RunRow
@@ -104,7 +104,7 @@ def ending(word: str, prefix: str) -> str:
     Raises:
         UsageError: it is too short to name anything.
     """
-    typed = word.casefold()
+    typed = whole(word.casefold())
     if re.fullmatch(rf"{prefix}-[0-9a-z]{{14}}", typed):
         return typed
     end = typed.removeprefix(f"{prefix}-")

@@ -345,6 +345,8 @@ def test_what_is_shorter_names_nothing(word):
 def test_what_fits_none_is_none():
     assert the_one("run-89abcd", "app", [FIRST]) == ""
     assert ending("run-89ABCD", "run") == "89abcd"
+    # No database can be asked for half a character.
+    assert ending("run-89ABC\ud800", "run") == "89abc\ufffd"
 
 
 async def test_a_reply_while_a_run_goes_on_is_said_to_it(talk_of):
