@@ -118,9 +118,10 @@ def check_stream(data: bytes, details: Mapping[str, Any], room: int) -> None:
     try:
         table = read_stream(data)
         table.validate(full=True)
+        # A name in it may be no text.
+        _check_types(table)
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise CannotCross(_NO_STREAM) from error
-    _check_types(table)
     _check_details(table, details)
     cost = sum(_cost(chunk) for column in table.columns for chunk in column.chunks)
     if cost > MEMORY_FACTOR * room + SPARE:

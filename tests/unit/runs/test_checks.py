@@ -154,6 +154,11 @@ def test_damaged_streams_are_refused_or_are_frames_and_nothing_else(where, chang
             continue
 
 
+def test_a_time_zone_whose_name_is_no_text_is_refused():
+    data = stream(pa.table({"a": pa.array([0], pa.timestamp("s", tz="Zone/One"))}))
+    refuses(data.replace(b"Zone/One", b"Zone/\xffne"), told("datetime64[s, UTC]"), "not a whole Arrow stream")
+
+
 @given(st.binary(max_size=400))
 def test_bytes_that_are_no_stream_are_refused(data):
     refuses(data, DETAILS)
