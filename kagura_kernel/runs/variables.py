@@ -20,7 +20,7 @@ from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.domain.tools import FileStat
 from kagura_kernel.domain.variables import Form, PackedVariable
-from kagura_kernel.domain.visible import is_whole
+from kagura_kernel.domain.visible import is_whole, whole
 from kagura_kernel.runs.box_runner import plain
 from kagura_kernel.runs.box_runner.frames import read_stream
 from kagura_kernel.runs.box_runner.pack import missing
@@ -93,7 +93,7 @@ def csv_of(packed: PackedVariable) -> bytes | None:
     import pyarrow as pa
 
     table = read_stream(packed.data)
-    names = [_header(label) for label in _labels(packed)]
+    names = [whole(_header(label)) for label in _labels(packed)]
     columns = [_writable(column) for column in table.columns]
     levels = len(columns) - (len(packed.details["columns"]) if "columns" in packed.details else len(columns))
     if levels:

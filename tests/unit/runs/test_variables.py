@@ -200,9 +200,10 @@ def test_plain_values_are_words_and_everything_else_a_file(value, word):
         (pd.DataFrame({"t": pd.to_datetime(["2026-01-02 03:04"])}), "t\n2026-01-02 03:04:00.000000\n"),
         (pd.Series([1.5], name="s"), "s\n1.5\n"),
         (pd.Series([1.5]), "value\n1.5\n"),
+        (pd.Series([1.5], name="half \ud800"), "half \ufffd\n1.5\n"),
         (pd.DataFrame(), "\n"),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_a_table_is_csv_for_a_shell(value, text):
     assert csv_of(packed(value)).decode() == text
