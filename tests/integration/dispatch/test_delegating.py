@@ -174,7 +174,7 @@ def test_grandchildren_stand_below_both_and_are_charged_to_both(cockpit_with, pr
         ({"net": ["github"]}, "may not reach github"),
         ({"credentials": ["github:read"]}, "does not hold github:read"),
         ({"budget_usd": 5}, "cannot be handed on"),
-        ({"budget_usd": 0}, "cannot be handed on"),
+        ({"budget_usd": 0}, "must lie between"),
     ],
     ids=["agent", "net", "credentials", "budget", "nothing"],
 )
