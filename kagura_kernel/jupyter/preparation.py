@@ -48,6 +48,7 @@ _MODULES = (
     "kagura_kernel.runs.order",
     "kagura_kernel.assembly.services",
     "kagura_kernel.journal.sqlite",
+    "kagura_kernel.journal.projection",
     "kagura_kernel.journal.verification",
     "kagura_kernel.memory.location",
     "kagura_kernel.brain.claude",
