@@ -168,4 +168,5 @@ def kept_registry(environ: Mapping[str, str]) -> Callable[[], Registry]:
 
 def load_providers(environ: Mapping[str, str]) -> Mapping[str, CredentialProvider]:
     """Where the user's credentials come from, by name; raises as `load_registry`."""
-    return load_registry(environ).providers
+    # Most people have none, and what reads them takes a while to import.
+    return load_registry(environ).providers if providers_file(environ).exists() else {}

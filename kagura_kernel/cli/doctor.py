@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly.boxes import Boxes
-from kagura_kernel.assembly.settings import load_settings, providers_file
+from kagura_kernel.assembly.settings import load_settings
 from kagura_kernel.cli.doctor_rows import (
     FAIL,
     MEMORY,
@@ -202,10 +202,6 @@ async def _probed(settings: Settings) -> Sequence[PartStatus]:
 
 
 def _providers() -> Iterator[Finding]:
-    # Most have none, and what reads them is a tenth of the imports.
-    if not providers_file(os.environ).exists():
-        yield Finding("credential providers", OK, "none")
-        return
     from kagura_kernel.assembly import load_providers
 
     try:
