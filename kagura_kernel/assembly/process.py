@@ -50,6 +50,11 @@ def get_cockpit(*, one_run: bool = False) -> Cockpit:
         return _cockpit
 
 
+def cockpit_here() -> Cockpit | None:
+    """The cockpit of this process if there is one."""
+    return _cockpit
+
+
 def _make(one_run: bool) -> Cockpit:
     if _maker is not None:
         return _maker(os.environ)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -28,9 +29,11 @@ from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.former_names import former_variables
 from kagura_kernel.domain.settings import mistyped_variables
+from kagura_kernel.domain.variables import kernel_of
 from kagura_kernel.journal.checkpoints import drop_old, named_contents
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.lost_runs import mark_lost
+from kagura_kernel.journal.moves import called_now, moves
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.journal.store import Journal
@@ -170,12 +173,20 @@ class _Services:
             reread=self._reread,
             others=partial(_others, telemetry, self.environ),
             close_others=_nothing if telemetry is None else telemetry.close,
-            own_session=lambda: notebook_session(self.journal, self.environ.get("JPY_SESSION_NAME", "")),
+            own_session=self._own_session,
             make_plugins=lambda: make_plugins(self.environ, home, settings, self.journal, clock, self.owner, boxes),
         )
 
     def _price(self, usage: Usage, model: str, at: datetime) -> tuple[float | None, str]:
         return Prices(self.settings).price(usage, model, at)
+
+    def _own_session(self) -> str:
+        """The session of the notebook that this kernel belongs to, whatever it is called by now."""
+        app = getattr(sys.modules.get("ipykernel.kernelapp"), "IPKernelApp", None)
+        kernel_id = kernel_of(app.instance().connection_file) if app is not None and app.initialized() else ""
+        notebook = self.environ.get("JPY_SESSION_NAME", "")
+        known = moves(self.journal) if kernel_id and notebook else ()
+        return notebook_session(self.journal, called_now(known, notebook, kernel_id=kernel_id))
 
     def _reread(self) -> Settings:
         """The settings with what the file says of brains now; all else stays what it was when the process began."""

@@ -40,6 +40,7 @@ from kagura_kernel.journal import sentences, spending, views
 from kagura_kernel.journal.leases import LeaseRow, LeaseView, lease_views, take_back
 from kagura_kernel.journal.lost_runs import lose
 from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.moves import called_now, moves
 from kagura_kernel.journal.owner import told_process
 from kagura_kernel.journal.rows import ApprovalRow, RunRow
 from kagura_kernel.journal.store import Journal
@@ -490,6 +491,14 @@ class Cockpit:
         """The session that runs of this process belong to unless another one is named."""
         with self._lock:
             return self._own_session
+
+    def called_now(self, notebook: str, kernel_id: str) -> str:
+        """What the notebook of a kernel is called, which was told this name when it started."""
+        try:
+            return called_now(moves(self._parts.journal), notebook, kernel_id=kernel_id)
+        except errors.JournalError:
+            # What the cell does with the journal says what is wrong with it.
+            return notebook
 
     def begin_anew(self) -> None:
         """Have runs of this process that name no session begin a new one; a box that the old one left in place ends."""

@@ -7,6 +7,7 @@ inside, and nothing on the way can run code.
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 from typing import Any, Literal
 
 from kagura_kernel.domain.late_dataclass import dataclass, field
@@ -46,6 +47,13 @@ class PackedVariable:
     # Plain values that the other side needs beside them: an index's names, a file's name
     details: dict[str, Any] = field(default_factory=dict)
     summary: str = ""  # What it is, for reading: `DataFrame, 1,000 rows × 4 columns: day, city, …`
+
+
+def kernel_of(connection_file: object) -> str:
+    """A kernel's id, from the file that a server builds as `kernel-ID.json`; empty for another one."""
+    name = PurePath(str(connection_file or "")).name
+    ours = name.startswith("kernel-") and name.endswith(".json")
+    return name.removeprefix("kernel-").removesuffix(".json") if ours else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Generic, Literal, TypeVar
 
-from sqlalchemy import Select, func, literal, or_, select, tuple_
+from sqlalchemy import Row, Select, func, literal, or_, select, tuple_
 
 from kagura_kernel.domain.errors import ApprovalUnknown, UsageError
-from kagura_kernel.domain.late_dataclass import dataclass
+from kagura_kernel.domain.late_dataclass import dataclass, replace
+from kagura_kernel.journal.moves import called_now, moves, of_notebook
 from kagura_kernel.journal.rows import ApprovalRow, RunRow
 from kagura_kernel.journal.schema import approvals, events, leases, runs
 from kagura_kernel.journal.store import Journal
@@ -88,7 +89,7 @@ def run_page(
         before: Cursor of the page before; empty is the first page.
         state: Only those that go on, or only those that have ended.
         session_id: Only this session's.
-        notebook: Only this notebook's, as its server names it.
+        notebook: Only this notebook's, as its server names it now.
         text: Only those with this in their task, id, notebook, model or error code, in capital letters or small ones.
 
     Raises:
@@ -103,13 +104,18 @@ def run_page(
     if session_id:
         query = query.where(runs.c.session_id == session_id)
     if notebook:
-        query = query.where(runs.c.notebook == notebook)
+        query = query.where(of_notebook(journal, notebook))
     if text:
         query = _with_text(query, text)
     rows = journal.read(query)
     shown = rows[:limit]
     more = str(shown[-1].first_seq) if len(rows) > limit else None
-    return Page(tuple(journal.readable(shown, run_row)), more)
+    known = moves(journal)
+
+    def as_it_is(row: Row[Any]) -> RunRow:
+        return replace(run_row(row), notebook=called_now(known, row.notebook, after=row.first_seq))
+
+    return Page(tuple(journal.readable(shown, as_it_is if known else run_row)), more)
 
 
 def approval_page(
@@ -212,6 +218,7 @@ _SHOWN: dict[str, tuple[Topic, ...]] = {
     "plugin.changed": ("plugins",),
     "memory.written": ("memories",),
     "memory.changed": ("memories",),
+    "notebook.moved": ("runs", "costs"),
 }
 # Behind so many rows nobody asks what was in them.
 _TOO_MANY = 20_000

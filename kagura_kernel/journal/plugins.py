@@ -22,6 +22,7 @@ from kagura_kernel.domain.events import Event, PluginAudited, PluginCalled, Plug
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.plugins import PluginAudit, PluginPlace, PluginState
 from kagura_kernel.journal.encoding import as_text, decode
+from kagura_kernel.journal.moves import of_notebook
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.journal.schema import PLUGINS, events, runs
@@ -353,7 +354,7 @@ def find_session(
     elif kernel_id:
         ours = _of_runs(journal, runs.c.kernel_id == as_text(kernel_id), views)
     elif notebook:
-        ours = _of_runs(journal, runs.c.notebook == as_text(notebook), views)
+        ours = _of_runs(journal, of_notebook(journal, notebook), views)
     else:
         return None
     live = [one for one in ours if one.live]

@@ -17,6 +17,7 @@ from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import QuotaReached
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.journal.encoding import as_text, moment, stamp
+from kagura_kernel.journal.moves import of_notebook
 from kagura_kernel.journal.rows import CostRow
 from kagura_kernel.journal.schema import approvals, events, runs
 from kagura_kernel.journal.store import Journal
@@ -124,7 +125,7 @@ def is_unpriced(row: CostRow) -> bool:
 
 def spent(journal: Journal, *, day: date | None = None, notebook: str = "", session_id: str = "") -> Spending:
     """What runs cost: those that began on one day, of one notebook, of one session; together or all."""
-    query = select(*_SUMS).where(*_of(notebook, session_id))
+    query = select(*_SUMS).where(*_of(journal, notebook, session_id))
     if day is not None:
         query = query.where(*_between(day, day))
     (row,) = journal.read(query)
@@ -148,7 +149,7 @@ def budget_in_use(journal: Journal, *, notebook: str = "", session_id: str = "")
     """The newest run that goes on under a budget, of this notebook and session or of all; None when there is none."""
     query = (
         select(runs.c.run_id, runs.c.budget_usd, _USD.label("usd"))
-        .where(runs.c.status == "running", runs.c.budget_usd.is_not(None), *_of(notebook, session_id))
+        .where(runs.c.status == "running", runs.c.budget_usd.is_not(None), *_of(journal, notebook, session_id))
         .order_by(runs.c.first_seq.desc())
         .limit(1)
     )
@@ -162,9 +163,9 @@ def _between(first: date, last: date) -> tuple[ColumnElement[bool], ...]:
     return runs.c.started_at >= first.isoformat(), runs.c.started_at < behind
 
 
-def _of(notebook: str, session_id: str) -> list[ColumnElement[bool]]:
-    wanted = ((runs.c.notebook, notebook), (runs.c.session_id, session_id))
-    return [column == value for column, value in wanted if value]
+def _of(journal: Journal, notebook: str, session_id: str) -> list[ColumnElement[bool]]:
+    wanted = [of_notebook(journal, notebook)] if notebook else []
+    return [*wanted, runs.c.session_id == session_id] if session_id else wanted
 
 
 def _spending(row: Row[Any]) -> Spending:

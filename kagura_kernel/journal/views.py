@@ -21,6 +21,7 @@ from kagura_kernel.domain.errors import RunUnknown
 from kagura_kernel.domain.identity import SESSION_PREFIX
 from kagura_kernel.journal import schema
 from kagura_kernel.journal.encoding import as_text, moment, stamp
+from kagura_kernel.journal.moves import of_notebook
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.rows import (
     ApprovalRow,
@@ -68,7 +69,7 @@ def runs(
 
     What a person has begun somewhere does not include what such a run has handed on to others.
     """
-    query = _begun(RUNS.limit(limit), here)
+    query = _begun(journal, RUNS.limit(limit), here)
     if run_ids is not None:
         query = query.where(schema.runs.c.run_id.in_(run_ids))
     if session_id is not None:
@@ -152,10 +153,10 @@ def goes_on(row: RunRow) -> bool:
 
 def unfinished(journal: Journal, *, here: Here | None = None) -> list[RunRow]:
     """The runs that have started and not finished, the newest first; the process of some may be gone."""
-    return _run_rows(journal, _begun(RUNS.where(schema.runs.c.status == "running"), here))
+    return _run_rows(journal, _begun(journal, RUNS.where(schema.runs.c.status == "running"), here))
 
 
-def _begun(query: Select[Any], here: Here | None) -> Select[Any]:
+def _begun(journal: Journal, query: Select[Any], here: Here | None) -> Select[Any]:
     """Those of `RUNS` that a person has begun here: in a notebook or its kernel, elsewhere in a folder.
 
     A kernel that knows neither means its own, and the folder's as long as it has begun none: nbclient and the like run
@@ -167,7 +168,7 @@ def _begun(query: Select[Any], here: Here | None) -> Select[Any]:
     query = query.where(columns.lineage == "")
     of_kernel = (columns.kernel_id == as_text(here.kernel_id)) & (columns.kernel_id != "")
     if here.notebook:
-        return query.where((columns.notebook == as_text(here.notebook)) | of_kernel)
+        return query.where(of_notebook(journal, here.notebook) | of_kernel)
     if here.kernel_id:
         return query.where(of_kernel)
     in_folder, own = columns.project == as_text(here.project), schema.runs.alias()
@@ -336,10 +337,11 @@ def notebook_session(journal: Journal, notebook: str) -> str:
     Sessions that a person has named are no notebook's own.
     """
     columns = schema.runs.c
-    ours = (columns.notebook == as_text(notebook)) & (columns.lineage == "")
-    ours &= columns.session_id.startswith(SESSION_PREFIX)
+    if not notebook:
+        return ""
+    ours = of_notebook(journal, notebook) & (columns.lineage == "") & columns.session_id.startswith(SESSION_PREFIX)
     newest = select(columns.session_id).where(ours).order_by(columns.first_seq.desc()).limit(1)
-    found = journal.read(newest) if notebook else ()
+    found = journal.read(newest)
     going = {row.session_id for row in unfinished(journal)} if found else ()
     return found[0].session_id if found and found[0].session_id not in going else ""
 

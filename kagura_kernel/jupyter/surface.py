@@ -7,10 +7,9 @@ import os
 import sys
 from collections.abc import Mapping
 from enum import Enum
-from pathlib import PurePath
 from typing import Any
 
-from kagura_kernel.domain.variables import CellPlace
+from kagura_kernel.domain.variables import CellPlace, kernel_of
 
 
 class Surface(Enum):
@@ -79,7 +78,9 @@ def place_of(shell: Any) -> CellPlace:
     notebook = os.environ.get("JPY_SESSION_NAME") or getattr(shell, "user_ns", {}).get("__vsc_ipynb_file__", "")
     # What comes in is kept by its count; when the shell's own count goes up differs between versions of IPython.
     inputs = getattr(getattr(shell, "history_manager", None), "input_hist_parsed", ())
-    return CellPlace(str(notebook), _kernel_id(kernel), str(cell), len(inputs) - 1 if len(inputs) > 1 else None)
+    kernel_id = kernel_of(getattr(getattr(kernel, "parent", None), "connection_file", ""))
+    notebook = _called_now(str(notebook), kernel_id)
+    return CellPlace(notebook, kernel_id, str(cell), len(inputs) - 1 if len(inputs) > 1 else None)
 
 
 def client_of(shell: Any) -> str:
@@ -87,10 +88,9 @@ def client_of(shell: Any) -> str:
     return str((parent_of(shell).get("header") or {}).get("session", ""))
 
 
-def _kernel_id(kernel: Any) -> str:
-    """From the name of the connection file, which a server builds as `kernel-ID.json`."""
-    app = getattr(kernel, "parent", None)
-    name = PurePath(str(getattr(app, "connection_file", "") or "")).name
-    if name.startswith("kernel-") and name.endswith(".json"):
-        return name.removeprefix("kernel-").removesuffix(".json")
-    return ""
+def _called_now(notebook: str, kernel_id: str) -> str:
+    """What a notebook is called after it was renamed: its kernel is told its name once, when it starts."""
+    # Before there is a cockpit nothing is known, and nothing is imported to find that out.
+    process = sys.modules.get("kagura_kernel.assembly.process")
+    cockpit = process.cockpit_here() if process is not None and notebook and kernel_id else None
+    return notebook if cockpit is None else str(cockpit.called_now(notebook, kernel_id))

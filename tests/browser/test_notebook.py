@@ -7,6 +7,8 @@ import nbformat
 import pytest
 from playwright.sync_api import expect
 
+from kagura_kernel.journal import views
+from kagura_kernel.journal.pages import run_page
 from kagura_kernel.testing.patience import wait_until
 from tests.browser.notebook import Notebook, write
 from tests.browser.sidebar import Sidebar
@@ -131,17 +133,37 @@ RENAME = """async () => {
 }"""
 
 
-def test_proposed_cells_are_applied_to_a_notebook_that_was_given_another_name(open_notebook, lab):
+def test_a_renamed_notebook_keeps_its_runs_its_conversation_and_its_proposals(open_notebook, lab):
     ids = []
-    lab.model.turns[:] = [lambda _: calls("edit_cell", {"cell": ids[1], "source": "1 + 1"}), says("Proposed.")]
-    notebook = open_notebook(LOAD, "1 +", "%%kagura\nMend the sum.", own_kernel=True)
+
+    def mends(source):
+        return [lambda _: calls("edit_cell", {"cell": ids[1], "source": source}), says("Proposed.")]
+
+    lab.model.turns[:] = [*mends("1 + 1"), *mends("1 + 2"), says("It is three.")]
+    notebook = open_notebook(
+        LOAD, "1 +", "%%kagura\nMend the sum.", "%%kagura\nMake it three.", "%%kagura\nDone?", own_kernel=True
+    )
     ids[:] = notebook.page.evaluate(_IDS)
     notebook.done(0)
     card = notebook.done(2)
     notebook.page.evaluate(RENAME)
+    renamed = str(notebook.path.with_name("another.ipynb"))
     card.get_by_role("button", name="Apply all changes").click()
     expect(card).to_contain_text("1 applied")
     assert notebook.page.evaluate(SOURCES)[1] == "1 + 1"
+    after = notebook.done(3)
+    after.get_by_role("button", name="Apply all changes").click()
+    expect(after).to_contain_text("1 applied")
+    assert notebook.page.evaluate(SOURCES)[1] == "1 + 2"
+    # The restarted kernel is told the name again that the first one was told.
+    notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    notebook.done(0)
+    notebook.done(4)
+    with lab.journal() as journal:
+        recorded = views.runs(journal, limit=3)
+        assert [row.notebook for row in recorded] == [renamed, renamed, str(notebook.path)]
+        assert len({row.session_id for row in recorded}) == 1
+        assert [row.notebook for row in run_page(journal, notebook=renamed).items] == [renamed] * 3
 
 
 def test_a_cell_runs_in_the_persons_kernel_once_they_have_read_it(open_notebook, lab):

@@ -62,6 +62,7 @@ from kagura_kernel.domain.events.run import (
     CommitsTold as CommitsTold,
     ImageSent as ImageSent,
     MessageRefused as MessageRefused,
+    NotebookMoved as NotebookMoved,
     NotebookShown as NotebookShown,
     Noted as Noted,
     OutputStreamed as OutputStreamed,
@@ -97,6 +98,7 @@ AnyEvent = Annotated[
     | ToolFinished
     | ResultShown
     | NotebookShown
+    | NotebookMoved
     | PlanLeft
     | ImageSent
     | VariableCrossed

@@ -115,6 +115,15 @@ class NotebookShown(Event):
     names: int = 0  # How many names of variables
 
 
+class NotebookMoved(Event):
+    """A notebook, or a folder of notebooks, was renamed, moved or deleted; belongs to no run."""
+
+    kind: Literal["notebook.moved"] = "notebook.moved"
+    was: Exact  # What it was called, as its server names it
+    now: Exact = ""  # What it is called since; empty where it was deleted
+    kernels: tuple[Exact, ...] = ()  # The ids of kernels that went with it; they were told its name when they started
+
+
 class ImageSent(Event):
     """An image was handed to the brain: a fact about bytes that the journal does not keep."""
 

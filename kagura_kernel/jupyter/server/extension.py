@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 from jupyter_events.logger import EventLogger
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
+from jupyter_server.services.contents.manager import ContentsManager
 
 from kagura_kernel.domain.errors import JournalUnwritable, KaguraError
 from kagura_kernel.jupyter.server.handler import MEMORY, SOURCE
+from kagura_kernel.jupyter.server.notebook_moves import NotebookMoves
 from kagura_kernel.jupyter.server.routes import handlers
 from kagura_kernel.jupyter.server.source import JournalSource, MemorySource
 
@@ -40,10 +42,13 @@ LOST_SECONDS = 5.0
 class Watcher:
     """One task on the server's loop."""
 
-    def __init__(self, source: JournalSource, events: EventLogger, log: Logger | LoggerAdapter[Any]) -> None:
+    def __init__(
+        self, source: JournalSource, events: EventLogger, log: Logger | LoggerAdapter[Any], moves: NotebookMoves
+    ) -> None:
         self._source = source
         self._events = events
         self._log = log
+        self._moves = moves
         self._watch: Watch | None = None
         self._told: frozenset[object] = frozenset()
         self._trouble = ""
@@ -94,6 +99,7 @@ class Watcher:
             # Somebody else may be writing for long; the next look but some tries again.
             with contextlib.suppress(JournalUnwritable):
                 mark_lost(journal)
+                self._moves.record(journal)
         return self._watch.look()
 
     def _tell_trouble(self, error: KaguraError) -> None:
@@ -142,7 +148,9 @@ class KaguraServer(ExtensionApp):
         self.handlers.extend(handlers())
         server, stream = self._server()
         stream.register_event_schema(EVENT_SCHEMA)
-        self._watcher = Watcher(self._source, stream, self.log)
+        moves = NotebookMoves(self._source, server)
+        stream.add_listener(schema_id=ContentsManager.event_schema_id, listener=moves.heard)
+        self._watcher = Watcher(self._source, stream, self.log, moves)
         server.io_loop.add_callback(self._watcher.start)
 
     async def stop_extension(self) -> None:
