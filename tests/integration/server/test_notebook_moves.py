@@ -68,10 +68,11 @@ async def test_a_kernel_goes_along_though_nothing_was_run_and_there_is_no_journa
     api(fresh, "PATCH", "contents/Untitled.ipynb", {"path": "sales.ipynb"})
     api(fresh, "PATCH", f"sessions/{session['id']}", {"path": "sales.ipynb", "name": "sales.ipynb"})
     with closing(fresh.journal()) as journal:
-        ran(journal, 1, f"{fresh.home.parent}/root/Untitled.ipynb")
+        untitled = f"{fresh.home.parent}/root/Untitled.ipynb"
+        ran(journal, 1, untitled)
+        await eventually(lambda: listed(fresh, untitled) == ["run-1"])
         assert moves(journal) == []
         # The next one takes those along that have waited.
-        made(fresh, "else.ipynb")
         api(fresh, "PATCH", "contents/sales.ipynb", {"path": "best.ipynb"})
         await eventually(lambda: len(moves(journal)) == 2)
         kernel = session["kernel"]["id"]
