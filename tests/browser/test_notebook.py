@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 
 import nbformat
 import pytest
@@ -146,8 +147,10 @@ def test_a_renamed_notebook_keeps_its_runs_its_conversation_and_its_proposals(op
     ids[:] = notebook.page.evaluate(_IDS)
     notebook.done(0)
     card = notebook.done(2)
+    costs = Sidebar(notebook.page).open().section("Costs").locator(".kgs-sums")
     notebook.page.evaluate(RENAME)
     renamed = str(notebook.path.with_name("another.ipynb"))
+    expect(costs).to_contain_text(re.compile(r"another\.ipynb\$[0-9.]+1 run$"))
     card.get_by_role("button", name="Apply all changes").click()
     expect(card).to_contain_text("1 applied")
     assert notebook.page.evaluate(SOURCES)[1] == "1 + 1"

@@ -103,7 +103,7 @@ export const panelPlugin: JupyterFrontEndPlugin<KaguraPanel> = {
   }
 };
 
-/** Says which notebook is in front and which kernel it has, now and whenever either is another one. */
+/** Says what the notebook in front is called and which kernel it has, now and whenever either is another one. */
 function followNotebook(
   tracker: INotebookTracker | null,
   look: (path: string, kernel: string) => void
@@ -115,8 +115,11 @@ function followNotebook(
   };
   const follow = () => {
     context?.kernelChanged.disconnect(tell);
+    context?.propertyChanged.disconnect(tell);
     context = tracker?.currentWidget?.sessionContext ?? null;
     context?.kernelChanged.connect(tell);
+    // Its path is one of them.
+    context?.propertyChanged.connect(tell);
     tell();
   };
   tracker?.currentChanged.connect(follow);
