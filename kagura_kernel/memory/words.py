@@ -120,7 +120,7 @@ def english_stem(word: str) -> str:
 
 
 def _plural(word: str) -> str:
-    if word.endswith(("sses", "ies")):
+    if word.endswith(("sses", "ies")) and word not in {"sses", "ies"}:
         return word[:-2]
     return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > _SHORTEST - 1 else word
 
