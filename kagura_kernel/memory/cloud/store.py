@@ -206,9 +206,12 @@ def edge_of(told: Mapping[str, Any], marks: Sequence[str]) -> Edge:
     """An edge that the cloud told, with the marks of the memory that it begins at."""
     target = our_id(told.get("target_id"))
     kind = next((kind for kind in EDGE_TYPES if f"{_MARK}{kind}-{_end(target)}" in marks), RELATED)
-    weight = told.get("weight")
-    known = float(weight) if isinstance(weight, int | float) else 1.0
-    return Edge(our_id(told.get("source_id")), target, kind, min(max(known, 0.0), 1.0))
+    return Edge(our_id(told.get("source_id")), target, kind, _share(told.get("weight"), 1.0))
+
+
+def _share(told: object, otherwise: float) -> float:
+    # In this order what is no number is 0.
+    return float(min(1, max(0, told))) if isinstance(told, int | float) else otherwise
 
 
 def without(marks: Sequence[str], target: str) -> tuple[str, ...]:
@@ -243,7 +246,10 @@ class CloudReading:
         told = self._wire.call("reference", memory_id=cloud_id(memory_id)).get("memory")
         if not isinstance(told, dict):
             raise MemoryUnknown(memory_id)
-        return memory_of_row(told)
+        try:
+            return memory_of_row({**told, "memory_id": cloud_id(memory_id)})
+        except (TypeError, ValueError, OverflowError):
+            raise self._wire.unclear() from None
 
     def rows(self, ids: Sequence[str]) -> list[CloudMemoryRow]:
         """Those of these memories that are there, in this order."""
@@ -271,7 +277,7 @@ class CloudReading:
         offset, more = 0, True
         while more:
             told = self._wire.get("/api/v1/memory/list", context_id=self._wire.context_id, offset=offset, limit=_PAGE)
-            memories = told.get("memories") or ()
+            memories = self._wire.told(told, "memories")
             yield [our_id(one.get("id")) for one in memories]
             offset += len(memories)
             more = bool(told.get("has_more") and memories)
@@ -284,7 +290,7 @@ class CloudReading:
 
     def _told(self, memory_id: str) -> Sequence[Mapping[str, Any]]:
         try:
-            return list(self._wire.call("list_edges", memory_id=cloud_id(memory_id)).get("edges") or ())
+            return self._wire.told(self._wire.call("list_edges", memory_id=cloud_id(memory_id)), "edges")
         except MemoryUnknown:
             return []
 
@@ -309,8 +315,8 @@ def search(wire: CloudWire, reading: CloudReading, query: Query, now: datetime) 
     filters = _filters(query)
     while True:
         more = {"filters": filters} if filters else {}
-        told = wire.call("recall", query=query.text.strip()[:_LONGEST_QUESTION], k=asked, **more).get("results") or ()
-        scores = {our_id(one.get("memory_id")): _score(one.get("score")) for one in told}
+        told = wire.told(wire.call("recall", query=query.text.strip()[:_LONGEST_QUESTION], k=asked, **more), "results")
+        scores = {our_id(one.get("memory_id")): _share(one.get("score"), 0.0) for one in told}
         found = [
             Recalled(row.memory, scores[row.memory.id], _why(query, row.memory))
             for row in reading.rows(list(scores))
@@ -366,10 +372,6 @@ def _why(query: Query, memory: Memory) -> tuple[str, ...]:
 def _is_alive(memory: Memory, now: datetime) -> bool:
     """Whether it can be recalled."""
     return memory.forgotten_at is None and (memory.expires_at is None or memory.expires_at > now)
-
-
-def _score(told: object) -> float:
-    return min(max(float(told), 0.0), 1.0) if isinstance(told, int | float) else 0.0
 
 
 _SYSTEM = SystemClock()
@@ -461,7 +463,7 @@ class CloudMemory(Closing):
 
     def pinned(self, scopes: Sequence[str], tier: Tier | None = None) -> Sequence[Memory]:
         """What runs in these scopes start with; of a thousand that are pinned in the context at most."""
-        told = self._wire.call("load_pinned", cap=1000).get("memories") or ()
+        told = self._wire.told(self._wire.call("load_pinned", cap=1000), "memories")
         rows = self._reading.rows([our_id(one.get("memory_id")) for one in told])
         found = [row.memory for row in rows if self._alive(row.memory)]
         fitting = [one for one in found if one.scope in scopes and tier in {None, one.tier}]
@@ -485,7 +487,8 @@ class CloudMemory(Closing):
             ends = {"source_id": cloud_id(edge.source), "target_id": cloud_id(edge.target)}
             told = self._wire.call("create_edge", edge_type=CLOUD_TYPE, weight=edge.weight, overwrite=True, **ends)
             # Servers that know no `overwrite` keep the greater weight.
-            if (told.get("edge") or {}).get("weight") != edge.weight:
+            made = told.get("edge")
+            if not isinstance(made, dict) or made.get("weight") != edge.weight:
                 self._wire.call("update_edge", weight=edge.weight, **ends)
 
     def explore(self, memory_id: str, *, depth: int = 1, types: Sequence[str] = (), most: int = 100) -> Neighbourhood:

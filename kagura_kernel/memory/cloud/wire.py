@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -182,6 +183,7 @@ _PAUSES = (0.2, 0.8)
 _ONCE = frozenset({"remember", "feedback"})
 """Tools that do something again when they are called again."""
 _LARGEST = 16 << 20
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _NO_METHOD = -32601
 _OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _TOO_MANY, _BROKEN = 200, 401, 403, 404, 429, 500
 _TRY_LATER = "Try again later"
@@ -222,10 +224,10 @@ class CloudWire:
         result = self._patiently(lambda: self._in_session(told), again=tool not in _ONCE)
         try:
             answer = json.loads(result["content"][0]["text"])
-        except (LookupError, TypeError, ValueError):
-            raise self._unclear() from None
+        except (LookupError, TypeError, ValueError, RecursionError):
+            raise self.unclear() from None
         if not isinstance(answer, dict):
-            raise self._unclear()
+            raise self.unclear()
         if answer.get("status") == "error":
             raise self._refusal(tool, answer, arguments)
         return answer
@@ -247,12 +249,22 @@ class CloudWire:
             MemoryUnavailable: it is not, or cannot be reached.
         """
         version = str(self.get("/api/v1/system/info").get("version", ""))
-        found = tuple(
-            int(part) for part in version.removeprefix("v").split("-")[0].split("+")[0].split(".")[:3] if part.isdigit()
-        )
+        parts = version.removeprefix("v").split("-")[0].split("+")[0].split(".")[:3]
+        found = tuple(int(part) for part in parts if _NUMBER.fullmatch(part))
         if found < OLDEST[: len(found)]:
             oldest = ".".join(map(str, OLDEST))
             raise self.unavailable(f"the server has version {version}, and {oldest} is needed", "Upgrade the server")
+
+    def told(self, answer: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+        """The objects that an answer lists under a name.
+
+        Raises:
+            MemoryUnavailable: there is something else.
+        """
+        found = answer.get(name) or []
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            raise self.unclear()
+        return found
 
     def unavailable(self, why: str, advice: str) -> MemoryUnavailable:
         """An error about this cloud."""
@@ -323,7 +335,8 @@ class CloudWire:
 
         try:
             response = self._http().request(method, url, **more)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
+        # The last of them for a host whose xn-- part stands for no name.
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, UnicodeError) as error:
             advice = "See that you are online and that the address is right"
             raise _Passing(self.unavailable(f"there is no way to it ({_words(error)})", advice), sent=False) from None
         except httpx.TimeoutException:
@@ -346,7 +359,9 @@ class CloudWire:
             raise self.unavailable("this key may not do that there", "Ask the workspace's owner for the right")
         if status == _TOO_MANY:
             wait = response.headers.get("retry-after", "")
-            raise self.unavailable("it was asked too often", f"Wait {wait} s" if wait.isdigit() else _TRY_LATER)
+            raise self.unavailable(
+                "it was asked too often", f"Wait {wait} s" if _NUMBER.fullmatch(wait) else _TRY_LATER
+            )
         # Some routes say no more of a context that is not there.
         advice = _TRY_LATER if status >= _BROKEN else f"Correct the address, or {self._access.named}"
         error = self.unavailable(f"it answers with HTTP {status}", advice)
@@ -367,10 +382,10 @@ class CloudWire:
     def _object(self, response: httpx.Response) -> Mapping[str, Any]:
         try:
             told = response.json() if len(response.content) <= _LARGEST else None
-        except ValueError:
+        except (ValueError, RecursionError):
             told = None
         if not isinstance(told, dict):
-            raise _Passing(self._unclear(), sent=True)
+            raise _Passing(self.unclear(), sent=True)
         return told
 
     def _refusal(self, tool: str, answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> MemoryStoreError:
@@ -386,7 +401,8 @@ class CloudWire:
             return MemoryInvalid(f"What {tool!r} was asked", [message.rstrip(".") or code])
         return self.unavailable(f"it refuses {tool!r}: {message.rstrip('.') or code}", _TRY_LATER)
 
-    def _unclear(self) -> MemoryUnavailable:
+    def unclear(self) -> MemoryUnavailable:
+        """An error about an answer that is none."""
         return self.unavailable("its answer cannot be understood", "See that the address is that of a memory service")
 
     def _safe(self, text: str) -> str:

@@ -1,18 +1,24 @@
 """Every way in which the cloud fails is told with what to do about it, and nothing is done twice."""
 
+import json
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 
+import httpx
 import pytest
 
-from kagura_kernel.domain.errors import MemoryInvalid, MemoryUnavailable, MemoryUnknown
-from kagura_kernel.domain.memory import Query, Tier
+from kagura_kernel.domain.errors import MemoryInvalid, MemoryStoreError, MemoryUnavailable, MemoryUnknown
+from kagura_kernel.domain.memory import Edge, Query, Tier
+from kagura_kernel.memory.cloud import wire
 from kagura_kernel.memory.cloud.store import CloudMemory
 from kagura_kernel.memory.cloud.wire import CloudAccess, CloudEvents
 from kagura_kernel.memory.store import ready
 from kagura_kernel.testing.conformance.memory_rig import draft
 from kagura_kernel.testing.credential_service import Trouble
 from tests.support.memory_cloud.server import CONTEXT, KEY, READ_ONLY_KEY, RESOURCE, FakeMemoryCloudServer
+
+ID = "00000000-0000-4000-8000-00000000000a"
 
 
 @pytest.fixture
@@ -75,7 +81,9 @@ def test_the_gate_says_that_the_server_is_too_old(server, memory, version):
     assert "0.24.0 is needed. Upgrade the server" in refused(memory)
 
 
-@pytest.mark.parametrize("version", ["0.24.0", "0.24", "v1.0.0", "0.24.1rc1", "0.100.2+local", "main-abc123"])
+@pytest.mark.parametrize(
+    "version", ["0.24.0", "0.24", "v1.0.0", "0.24.1rc1", "0.100.2+local", "main-abc123", "²", "9" * 5000]
+)
 def test_the_gate_lets_newer_servers_and_odd_versions_pass(server, memory, version):
     server.version = version
     ready(memory)
@@ -133,6 +141,47 @@ def test_being_asked_too_often_says_how_long_to_wait(memory, server):
     server.trouble(Trouble.BUSY)
     with pytest.raises(MemoryUnavailable, match=r"asked too often\. Wait 7 s"):
         memory.check()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[" * 100_000,
+        "9" * 5000,
+        json.dumps(dict.fromkeys(("memory", "memories", "results", "edges", "edge"), 5)),
+        json.dumps({name: [5] for name in ("memories", "results", "edges")}),
+        json.dumps({"memory": {"importance": "much"}, "results": [{"memory_id": ID, "score": 10**400}]}),
+        json.dumps({"memory": {"tags": 5}, "memories": [{"memory_id": ID}], "edges": [{"weight": 10**400}]}),
+        json.dumps({"memory": {"details": {"kagura": {"author": []}}, "memory_id": 5}, "results": [{"memory_id": ID}]}),
+        json.dumps({"memory": {"created_at": "9999-12-31T23:59:59-23:59"}, "results": [{"memory_id": ID}]}),
+    ],
+)
+def test_an_answer_that_makes_no_sense_raises_nothing_but_what_is_told(monkeypatch, answer):
+    def send(_method, url, **_):
+        told = json.dumps({"result": {"content": [{"text": answer}]}})
+        return httpx.Response(200, headers={"mcp-session-id": "s"}, text=told if url.endswith("/mcp") else answer)
+
+    memory = CloudMemory(CloudAccess("https://memory.example/mcp", CONTEXT, KEY))
+    monkeypatch.setattr(memory._wire, "_send", send)
+    monkeypatch.setattr(wire, "_PAUSES", ())
+    one, other = f"mem-{ID}", f"mem-{ID[:-1]}b"
+    for ask in (
+        memory.check,
+        lambda: memory.recall(Query("harbour")),
+        lambda: memory.recall(Query("")),
+        lambda: memory.pinned([""]),
+        lambda: memory.reference(one),
+        lambda: memory.create_edge(Edge(one, other)),
+        lambda: memory.explore(one),
+        memory.counts,
+    ):
+        with suppress(MemoryStoreError):
+            ask()
+
+
+def test_an_address_that_stands_for_no_name_is_told():
+    memory = CloudMemory(CloudAccess("https://xn--a/mcp", CONTEXT, KEY))
+    assert "there is no way to it" in refused(memory)
 
 
 def test_of_many_none_stays_when_one_cannot_be_kept(memory, server):
