@@ -18,6 +18,7 @@ from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, Pro
 from kagura_kernel.membrane.credentials.provider_http import (
     DIRECT,
     LARGEST,
+    Answer,
     Provider,
     Strict,
     check_url,
@@ -110,9 +111,8 @@ class GcpProvider(Provider[GcpSettings]):
 
     def _translated(self, status: int, headers: Mapping[str, str]) -> LeaseRefused | LeaseUnavailable:
         if status == 429:  # noqa: PLR2004 - HTTP
-            after = headers.get("retry-after", "")
-            seconds = float(after) if after.isdigit() else None
-            return LeaseUnavailable(self.name, "it is asked too often (HTTP 429)", retry_after=seconds)
+            after = Answer(status, b"", headers).retry_after
+            return LeaseUnavailable(self.name, "it is asked too often (HTTP 429)", retry_after=after)
         if 400 <= status < 500:  # noqa: PLR2004 - HTTP
             return LeaseRefused(self.name, f"it answered HTTP {status}")
         why = "its answer makes no sense" if status == 200 else f"it has trouble of its own (HTTP {status})"  # noqa: PLR2004 - HTTP
@@ -163,7 +163,8 @@ class _Transport:
                     data += piece
                     if len(data) > LARGEST:
                         raise TransportError("the answer is too large")  # type: ignore[no-untyped-call]
-        except (httpx.HTTPError, httpx.StreamError) as error:
+        # The last of them for a host whose xn-- part stands for no name.
+        except (httpx.HTTPError, httpx.StreamError, UnicodeError) as error:
             raise TransportError(type(error).__name__) from error  # type: ignore[no-untyped-call]
         self.last = _Response(answer.status_code, dict(answer.headers), bytes(data))
         return self.last
