@@ -86,12 +86,16 @@ _FILES: tuple[tuple[str, str, bytes], ...] = (
         rb'"(?:auth|identitytoken|registrytoken|password)"\s*:\s*"[^"]',
     ),
     (r"(?:^|/)\.?npmrc$", "a sign-in at a registry", rb"(?m)^[^#;\n]*_(?:authToken|auth|password)\s*=\s*[^\s$]"),
-    (r"(?:^|/)(?:\.pypirc|pip\.conf|\.pip/pip\.conf)$", "a password", rb"(?mi)^\s*password\s*[=:]\s*\S"),
+    (r"(?:^|/)(?:\.pypirc|pip\.conf|\.pip/pip\.conf)$", "a password", rb"(?mi)^[^\S\n]*+password\s*[=:]\s*\S"),
     (r"(?:^|/)\.git-credentials$", "a password for a repository", rb"://[^\s/]+@"),
     (r"(?:^|/)\.pgpass$", "a database password", rb"(?m)^[^#\s][^:\n]*:[^:\n]*:[^:\n]*:[^:\n]*:\S"),
-    (r"(?:^|/)(?:\.my\.cnf|my\.cnf)$", "a database password", rb"(?mi)^\s*password\s*=\s*\S"),
-    (r"(?:^|/)\.kube/config$", "a sign-in at a cluster", rb"(?m)^\s*-?\s*(?:token|client-key-data|password):\s*\S"),
-    (r"(?:^|/)gh/hosts\.yml$", "a GitHub sign-in", rb"(?m)^\s*oauth_token:\s*\S"),
+    (r"(?:^|/)(?:\.my\.cnf|my\.cnf)$", "a database password", rb"(?mi)^[^\S\n]*+password\s*=\s*\S"),
+    (
+        r"(?:^|/)\.kube/config$",
+        "a sign-in at a cluster",
+        rb"(?m)^[^\S\n]*+-?[^\S\n]*+(?:token|client-key-data|password):\s*\S",
+    ),
+    (r"(?:^|/)gh/hosts\.yml$", "a GitHub sign-in", rb"(?m)^[^\S\n]*+oauth_token:\s*\S"),
     (
         r"(?:^|/)(?:application_default_credentials|\.?credentials)\.json$",
         "a sign-in",
@@ -216,7 +220,7 @@ _SHARED_LINES = 5
 _LINE_LENGTH = 50
 
 _MACHINE_FILES: tuple[tuple[str, str, bytes], ...] = (
-    (r"^etc/apt/apt\.conf(?:\.d/.*)?$", "a proxy for apt", rb"(?im)^[^#/\n]*\bproxy\b[^;\n]*\""),
+    (r"^etc/apt/apt\.conf(?:\.d/.*)?$", "a proxy for apt", rb"(?im)^(?:[^#/;\n]*+;)*?(?>[^#/;\n]*?\bproxy\b)[^;\n]*\""),
     (
         r"^etc/apt/sources\.list(?:\.d/.*)?$",
         "an archive that is not the distribution's own",
@@ -225,9 +229,13 @@ _MACHINE_FILES: tuple[tuple[str, str, bytes], ...] = (
     (
         r"(?:^|/)(?:pip\.conf|\.pip/pip\.conf)$",
         "an index or certificate for pip",
-        rb"(?mi)^\s*(?:index-url|extra-index-url|find-links|cert|proxy|trusted-host)\s*[=:]",
+        rb"(?mi)^[^\S\n]*+(?:index-url|extra-index-url|find-links|cert|proxy|trusted-host)\s*[=:]",
     ),
-    (r"(?:^|/)\.?npmrc$", "a registry, proxy or certificate for npm", rb"(?m)^\s*(?:registry|\S*proxy|cafile|ca)\s*="),
+    (
+        r"(?:^|/)\.?npmrc$",
+        "a registry, proxy or certificate for npm",
+        rb"(?m)^[^\S\n]*+(?:registry|\S*proxy|cafile|ca)\s*=",
+    ),
     (r"^etc/(?:environment|profile\.d/.*|wgetrc)$", "a proxy", rb"(?i)\w*_proxy\s*="),
     (r"^usr/local/share/ca-certificates/.*\.(?:crt|pem)$", "a certificate authority of its own", rb"-----BEGIN"),
 )

@@ -1,6 +1,7 @@
 import base64
 import hashlib
 import string
+import time
 
 import pytest
 
@@ -107,6 +108,15 @@ def test_a_file_that_is_made_to_hold_a_credential_is_looked_into(path):
 )
 def test_such_a_file_without_one_is_left_alone(path, content):
     assert held_by(path, content.encode()) == ""
+
+
+@pytest.mark.parametrize("path", ["root/.pypirc", "root/.my.cnf", "root/.kube/config", "root/.config/gh/hosts.yml"])
+@pytest.mark.parametrize("blank", [b" ", b"\n", b" \t"])
+def test_blanks_without_end_are_looked_through_in_linear_time(path, blank):
+    began = time.process_time()
+    assert held_by(path, blank * (2_000_000 // len(blank))) == ""
+    # What takes time by the square would take hours for this.
+    assert time.process_time() - began < 10
 
 
 def test_a_password_in_an_address_is_found_outside_of_libraries_at_once_and_inside_when_it_looks_made():

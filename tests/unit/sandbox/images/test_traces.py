@@ -1,4 +1,5 @@
 import hashlib
+import time
 
 import pytest
 
@@ -34,6 +35,21 @@ def test_what_a_building_machine_leaves_behind_is_found_where_it_lies(path):
 )
 def test_ordinary_settings_are_left_alone(path, content):
     assert Machine().trace_in(path, content.encode()) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "piece"), [("etc/apt/apt.conf", b"PROXY="), ("etc/pip.conf", b"\n"), ("root/.npmrc", b"\n")]
+)
+def test_settings_without_end_are_looked_through_in_linear_time(path, piece):
+    began = time.process_time()
+    assert Machine().trace_in(path, piece * (2_000_000 // len(piece))) == ""
+    # What takes time by the square would take hours for this.
+    assert time.process_time() - began < 10
+
+
+def test_a_proxy_for_apt_is_found_behind_other_settings_of_its_line():
+    assert Machine().trace_in("etc/apt/apt.conf", b'APT::Proxy-Auto-Detect ""; Acquire { proxy; http::Proxy "x"; }')
+    assert not Machine().trace_in("etc/apt/apt.conf", b'Acquire::Proxy; APT "x"; # Proxy "y"')
 
 
 def test_an_archive_that_only_ends_like_the_distributions_is_another_one():
