@@ -70,6 +70,8 @@ class Verdict:
 
 
 _LARGEST_JSON = 8 * 1024 * 1024
+_LARGEST_SPARSE = 1 << 30
+"""What a layer does not hold takes time to read all the same."""
 _SNIFFED = 512
 _TAR_MAGIC = slice(257, 262)
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -109,6 +111,8 @@ def read_export(pieces: Iterable[bytes], reader_for: LayerMaker) -> list[Exporte
                 _read_member(archive, member, seen, reader_for)
     except tarfile.TarError as error:
         raise ValueError("the daemon's archive breaks off") from error
+    except RecursionError as error:
+        raise ValueError("the daemon's archive has a document that is nested too deeply") from error
     manifest = seen.documents.get("manifest.json")
     if not isinstance(manifest, list):
         raise ValueError("the daemon's archive has no manifest")  # noqa: TRY004 - what is wrong is a value
@@ -135,11 +139,17 @@ def _read_layer(content: IO[bytes], reader: LayerFacts) -> None:
     try:
         with tarfile.open(fileobj=content, mode="r|*") as layer:
             for member in layer:
-                reader.entry(member, layer.extractfile(member) if member.isfile() else None)
+                reader.entry(member, _content(layer, member))
                 # The library remembers every entry that it has passed.
                 layer.members.clear()  # type: ignore[attr-defined]
     except (tarfile.TarError, EOFError, OSError) as error:
         reader.broken(f"it cannot be read ({error})")
+
+
+def _content(layer: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes] | None:
+    if member.issparse() and member.size > _LARGEST_SPARSE:
+        raise tarfile.ReadError(f"{member.name!r} claims to have {member.size:,} bytes, most of them not there")
+    return layer.extractfile(member) if member.isfile() else None
 
 
 def _image(entry: Mapping[str, Any], seen: _Seen) -> ExportedImage:

@@ -85,6 +85,21 @@ def test_an_archive_that_breaks_off_is_refused():
         exported(tar(a=b"x" * 50_000), cut=20_000)
 
 
+def test_a_configuration_that_is_nested_too_deeply_is_refused():
+    with pytest.raises(ValueError, match="nested too deeply"):
+        list(read_export([tar(**{"c.json": b"[" * 100_000})], lambda _: LayerFacts(*LOOKED_FOR)))
+
+
+def test_a_file_that_claims_more_than_there_is_proves_nothing_and_is_not_read_to_its_end():
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        member = tarfile.TarInfo("big")
+        member.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 50)}
+        archive.addfile(member)
+    _, layers = exported(stream.getvalue())
+    assert [one.kind for one in judge_layers(layers)] == [Kind.UNREADABLE]
+
+
 @pytest.mark.parametrize("before", [0, 1024 * 1024 - 20, 3 * 1024 * 1024 + 7])
 def test_a_secret_between_two_pieces_of_a_large_file_is_found(before):
     token = b"gh" + b"p_" + b"Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Qr9St0Uv1Wx2"
