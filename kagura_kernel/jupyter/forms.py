@@ -30,7 +30,6 @@ from kagura_kernel.domain.errors import (
     KaguraError,
     NotThisTime,
     RunKilled,
-    WorkspaceError,
     WorkspaceRefused,
 )
 from kagura_kernel.journal.place import data_home
@@ -365,7 +364,7 @@ async def _choose_folder(shell: Any, cockpit: Cockpit, error: WorkspaceRefused) 
                     os.chdir(folder)
                 except WorkspaceRefused as refused:
                     form.tell(f"{shown_path(named)} will not do: {refused.why}.", view.FOLDER)
-                except (WorkspaceError, OSError) as failed:
+                except (KaguraError, OSError) as failed:
                     form.tell(str(failed), view.FOLDER)
                 else:
                     break

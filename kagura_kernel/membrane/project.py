@@ -34,6 +34,8 @@ _OF_HOME = (
     *(".aws", ".azure", ".config/gcloud", ".config/gh", ".config/containers", ".docker", ".kube"),
     *(".claude", ".codex", ".ipython", ".jupyter", ".kagura", ".local/share/jupyter"),
 )
+# NUL, or half a character.
+_NO_NAME = "no path has such a letter"
 _TOPS = ("/", "/home", "/root", "/srv", "/tmp", "/var", "/opt", "/mnt", "/media", "/Users")  # noqa: S108 - refused
 
 
@@ -47,9 +49,9 @@ def check_project(path: Path, *, home: Path | None, private: Sequence[Path]) -> 
         WorkspaceUnreadable: it is missing, is no directory, or may not be read.
         WorkspaceRefused: it is a link, or a place that is never shown.
     """
-    if path.is_symlink():
-        raise WorkspaceRefused(str(path), f"it is a link to {path.readlink()}; name that directory itself")
     try:
+        if path.is_symlink():
+            raise WorkspaceRefused(str(path), f"it is a link to {path.readlink()}; name that directory itself")
         root = path.resolve(strict=True)
         with os.scandir(root) as entries:
             next(entries, None)
@@ -59,6 +61,8 @@ def check_project(path: Path, *, home: Path | None, private: Sequence[Path]) -> 
         raise WorkspaceUnreadable(str(path), "it is not a directory") from error
     except OSError as error:
         raise WorkspaceUnreadable(str(path), error.strerror or "it cannot be read") from error
+    except ValueError as error:
+        raise WorkspaceUnreadable(str(path), _NO_NAME) from error
     refuse_private(root, home=home, private=private)
     return root
 
@@ -91,6 +95,8 @@ def make_project(path: Path, *, home: Path, private: Sequence[Path]) -> Path:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise WorkspaceRefused(str(named), "a file or a link stands on the way to it") from error
         raise WorkspaceUnreadable(str(named), f"it cannot be made ({error.strerror})") from error
+    except ValueError as error:
+        raise WorkspaceUnreadable(str(named), _NO_NAME) from error
     finally:
         os.close(directory)
     return check_project(root / below, home=home, private=private)

@@ -244,6 +244,10 @@ async def test_a_folder_is_made_and_the_kernel_goes_there(front, tmp_path):
     await front.says("choose a folder that lies in your home directory")
     await front.press("use-folder", Folder="data/x")
     await front.says("private directory")
+    await front.press("use-folder", Folder="~nobody-of-this-name/x")
+    await front.says("names a user that is not known here")
+    await front.press("use-folder", Folder="a\0b")
+    await front.says("no path has such a letter")
     await front.press("use-folder", Folder="~/kagura-work")
     assert await cell == "a handle"
     assert Path.cwd() == tmp_path / "kagura-work"

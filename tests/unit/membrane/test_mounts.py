@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import WorkspaceRefused, WorkspaceUnreadable
-from kagura_kernel.membrane.project import check_project
+from kagura_kernel.membrane.project import check_project, make_project
 
 
 @pytest.fixture
@@ -58,6 +58,14 @@ def test_what_is_missing_or_no_directory_says_so(home: Path) -> None:
     (home / "file").write_text("x")
     with pytest.raises(WorkspaceUnreadable, match="not a directory"):
         check_project(home / "file", home=home, private=[])
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "a" * 300])
+def test_a_name_that_no_folder_can_have_says_so(home: Path, name: str) -> None:
+    with pytest.raises(WorkspaceUnreadable):
+        check_project(home / name, home=home, private=[])
+    with pytest.raises(WorkspaceUnreadable):
+        make_project(Path(name), home=home, private=[])
 
 
 @pytest.mark.parametrize("part", [".ssh", ".gnupg", ".aws", ".docker", ".config/gcloud", ".jupyter", ".kube"])
