@@ -125,7 +125,8 @@ def settle(
     `which` is what the button of a part or of a way out of a conflict bears beside its path.
     """
     word, _, of = which.partition(":")
-    hunks = (int(word),) if word.isdecimal() else ()
+    # A number that is cut is that of no part either.
+    hunks = (int(word[:9]),) if word.isdecimal() else ()
     conflict = next((one for one in RESOLUTIONS if one == word), None)
     desk = cockpit.changes_desk
     try:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import json
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import ApprovalError, KaguraError, NotHeard
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.sentences import Sentence
+from kagura_kernel.domain.visible import whole
 from kagura_kernel.jupyter.launch import want
 from kagura_kernel.jupyter.surface import client_of, person, place_of
 from kagura_kernel.render.blocks import Blocks
@@ -96,6 +99,7 @@ class Slot:
         """
         from kagura_kernel.jupyter.widgets.live_card import LiveCard
 
+        pressed = partial(_in_whole_letters, pressed)
         self._parts, self._still = dict(parts), ({"text/plain": text}, {}) if still is None else still
         self._card = card = LiveCard(label, _drawn(parts), pressed)
         card.once_heard = self._drawn_at_last
@@ -203,6 +207,16 @@ class Slot:
     def _is_lost(self) -> bool:
         """Whether an output that was written anew would be seen nowhere."""
         return self._stays and self._card is not None and self._card.cleared
+
+
+def _in_whole_letters(pressed: Pressed, content: Mapping[str, Any]) -> None:
+    """Tell of a button with � for each half of a character, which no journal, path or terminal can hold."""
+    try:
+        understood = json.loads(whole(json.dumps(content, ensure_ascii=False)))
+    except RecursionError:
+        # No button of ours sends what is nested so deeply.
+        return
+    pressed(understood)
 
 
 def _drawn(parts: Mapping[str, Blocks]) -> dict[str, str]:

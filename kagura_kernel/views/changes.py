@@ -76,8 +76,11 @@ def path_word(path: str) -> str:
 
 
 def path_of(word: str) -> str:
-    """The path that a button bears."""
-    return unquote(word, errors="surrogatepass")
+    """The path that a button bears; what none of ours bears stays as it is."""
+    try:
+        return unquote(word, errors="surrogatepass")
+    except UnicodeDecodeError:
+        return word
 
 
 def changes_blocks(

@@ -224,3 +224,15 @@ def test_a_page_that_draws_the_live_card_in_time_sees_no_other():
     slot._draw_plainly(lambda _content: None)
     assert slot._plain is None
     slot.write(({}, {}))
+
+
+@pytest.mark.usefixtures("published")
+def test_what_a_page_sends_arrives_in_whole_letters():
+    arrived = []
+    slot = opened(arrived.append)
+    slot._card._hear(None, {"act": "deny", "id": "app-\ud83d", "ids": ["\ud800"], "answer": "no 😀"}, [])
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    slot._card._hear(None, {"act": "deny", "id": deep}, [])
+    assert arrived == [{"act": "deny", "id": "app-\ufffd", "ids": ["\ufffd"], "answer": "no 😀"}]

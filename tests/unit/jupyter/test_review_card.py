@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from kagura_kernel.domain.outcome import FileChange, Written, by_path
+from kagura_kernel.jupyter.live_run import settle
 from kagura_kernel.render.escape import escaped
 from kagura_kernel.render.html import html_of
 from kagura_kernel.views.changes import Beside, changes_blocks, folder_of, path_of, path_word
@@ -186,3 +187,12 @@ def test_a_path_comes_back_from_a_page_as_it_was(path):
     assert html.unescape(escaped(word)) == word
     assert word.isascii()
     assert word.isprintable()
+
+
+@pytest.mark.parametrize("word", ["%ff", "a%c3", "%"])
+def test_a_word_that_no_button_bears_is_a_path_that_nothing_has(word):
+    assert path_of(word) == word
+
+
+def test_the_number_of_a_part_may_be_of_any_length(cockpit):
+    assert "There is no run" in settle(cockpit, "run-0", "apply", ["a.py"], None, "9" * 5000)
