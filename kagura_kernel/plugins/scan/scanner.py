@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import base64
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -150,7 +151,9 @@ def scan_path(path: str | Path) -> Scan:
     Raises `UsageError`: there is no such file or directory, it cannot be read, or the file is no Python.
     """
     place = Path(path)
-    result = _of_directory(place) if place.is_dir() or place.is_symlink() else _of_file(place)
+    # A path's own methods raise for a name that is too long, and opening it says so.
+    is_directory = os.path.isdir(place) or os.path.islink(place)  # noqa: PTH112, PTH114
+    result = _of_directory(place) if is_directory else _of_file(place)
     return Scan(result.findings, result.schema, result.uses, str(path))
 
 
@@ -205,8 +208,9 @@ def _of_file(place: Path) -> ScanResult:
     try:
         with place.open("rb") as file:
             data = file.read(_MAX_BYTES)
-    except OSError as error:
-        raise UsageError(f"{place} cannot be scanned: {reason(error)}.") from error
+    except (OSError, ValueError) as error:
+        why = reason(error) if isinstance(error, OSError) else "no path has such a letter"
+        raise UsageError(f"{place} cannot be scanned: {why}.") from error
     if place.suffix != ".py":
         # As Python a manifest is an expression that does nothing, and would be told to be harmless.
         raise UsageError(f"{place} cannot be scanned: it is no .py file. Name a plugin's directory to have all of it.")

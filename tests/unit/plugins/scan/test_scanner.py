@@ -74,6 +74,12 @@ def test_what_is_not_there_is_told_as_such(tmp_path):
         scan_path(tmp_path / "plugin.json")
 
 
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "a" * 300])
+def test_a_name_that_nothing_can_have_is_told(name):
+    with pytest.raises(UsageError, match="cannot be scanned"):
+        scan_path(name)
+
+
 def test_a_directory_without_a_source_is_refused(tmp_path):
     (tmp_path / "plugin.json").write_text("{}")
     assert "missing-entry" in rules(scan_path(tmp_path))
