@@ -93,8 +93,8 @@ class GcpProvider(Provider[GcpSettings]):
                 target.refresh(transport)  # type: ignore[no-untyped-call]
             except TransportError:
                 raise LeaseUnavailable(self.name, "it cannot be reached in time", uncertain=True) from None
-            except GoogleAuthError:
-                # Not chained: its text repeats the answer.
+            except (GoogleAuthError, TypeError, ValueError, OverflowError, RecursionError):
+                # All but the first where an answer makes no sense. Not chained: their texts repeat it.
                 raise self._translated(transport.last.status, transport.last.headers) from None
         token, expiry = target.token, target.expiry
         if not isinstance(token, str) or not token or not isinstance(expiry, datetime):
