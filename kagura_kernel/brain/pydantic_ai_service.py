@@ -334,7 +334,9 @@ class Service:
             said=replace(response, parts=[_sendable(part) for part in response.parts]),
             size=size,
             wishes=tuple(Wish(call.tool_call_id, call.tool_name, _arguments(call)) for call in calls),
-            usage=Usage(used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens),
+            usage=Usage(
+                used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens
+            ).bounded(),
             model=response.model_name or self._asked,
             complete="finish_reason" in details,
             filtered=response.finish_reason == "content_filter",

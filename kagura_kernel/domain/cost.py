@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kagura_kernel.domain.late_dataclass import dataclass
 
+_MOST = 10**12
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -24,6 +26,10 @@ class Usage:
             self.cache_write_tokens + other.cache_write_tokens,
             self.cache_write_1h_tokens + other.cache_write_1h_tokens,
         )
+
+    def bounded(self) -> Usage:
+        """With figures that a journal can store and add up, whatever a service says."""
+        return Usage(*(max(-_MOST, min(_MOST, getattr(self, name))) for name in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True)

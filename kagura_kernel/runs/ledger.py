@@ -14,6 +14,8 @@ from kagura_kernel.journal.spending import DayBudget
 from kagura_kernel.runs.order import Price
 from kagura_kernel.runs.recorder import Recorder
 
+_MOST_USD = 1e9
+
 
 @dataclass
 class Account:
@@ -143,6 +145,7 @@ class Books:
 
     def count(self, usage: Usage, model: str) -> None:
         """One turn."""
+        usage = usage.bounded()
         usd, source = self.price(usage, model, self.clock.now())
         self.account.count(usage, model, usd, source)
         self.recorder.record(
@@ -161,6 +164,8 @@ class Books:
         account = self.account
         if not account.turns and done.usage != Usage():
             self.count(done.usage, done.model)
-        account.reported_usd = done.reported_usd
+        told = done.reported_usd
+        # What is less than nothing would be lent to the day's other runs, and what is no number adds up to none.
+        account.reported_usd = told if told is not None and 0 <= told <= _MOST_USD else None
         account.model = done.model or account.model
         account.turns = max(account.turns, done.turns)

@@ -264,6 +264,13 @@ async def test_a_service_that_tells_no_tokens_is_counted_by_a_guess_and_not_as_f
     assert 100 < done.usage.output_tokens < 400
 
 
+@pytest.mark.parametrize("tokens", [10**30, 10**400])
+async def test_figures_beyond_all_reason_end_no_run(tokens):
+    with OpenAIServer([says("ok", input_tokens=tokens)]) as server:
+        done = await done_of(brain_at(server), a_turn(ToolLog()))
+    assert done.usage.input_tokens == 10**12
+
+
 async def test_a_budget_without_a_known_price_is_refused_before_anything_is_asked():
     with OpenAIServer([says("never")]) as server:
         with pytest.raises(NotThisTime, match=r"`input_usd` and `output_usd` in \[endpoints\.work\]\."):

@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 
 from kagura_kernel.cockpit.message_brain import Message
+from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import QuotaReached, SandboxUnavailable
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal import views
 from kagura_kernel.journal.claims import RENEW_SECONDS, Claims
 from kagura_kernel.journal.schema import claims
 from kagura_kernel.runs.request import RunRequest
+from kagura_kernel.testing import brain
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang
 from kagura_kernel.testing.clock import FakeClock
@@ -219,3 +221,17 @@ def test_a_model_without_a_price_keeps_no_day(tmp_path, project):
     finally:
         cockpit.close()
     assert (outcome.status, "no price is known" in outcome.error) == ("failed", True)
+
+
+@pytest.mark.parametrize("tokens", [2**63, 10**400, -(10**30)])
+def test_figures_that_no_journal_holds_end_no_run(cockpit_with, project, monkeypatch, tokens):
+    monkeypatch.setattr(brain, "PER_ROUND", Usage(tokens, tokens))
+    cockpit = cockpit_with(["Hi."])
+    assert cockpit.launch(RunRequest("hello", project=project)).result(60).status == "done"
+    assert views.costs(cockpit.journal)[0].input_tokens in (10**12, -(10**12))
+
+
+@pytest.mark.parametrize("usd", [-5.0, float("nan"), float("inf"), 1e308])
+def test_a_sum_that_no_run_can_have_cost_is_not_known(cockpit_with, project, usd):
+    cockpit = cockpit_with(FakeBrain(["Hi."], usd_per_round=usd))
+    assert cockpit.launch(RunRequest("hello", project=project)).result(60).cost.usd is None
