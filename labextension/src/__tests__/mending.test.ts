@@ -46,10 +46,16 @@ test('an agent is offered for what a cell did, and not for what an error of ours
     isOfCode({ output_type: 'error', ename, evalue: '', traceback: [line] });
   assert.equal(error('KeyError', 'Traceback (most recent call last)'), true);
   assert.equal(
-    error('CellFailed', '\u001b[31mERR_CELL_FAILED\u001b[0m  The program ended with exit code 1.'),
+    error('CellFailed', '\u001b[1mERR_CELL_FAILED\u001b[0m  The program ended with exit code 1.'),
     true
   );
-  assert.equal(error('UsageError', '\u001b[31mERR_USAGE\u001b[0m  There is no option --nett.'), false);
+  // In bold, and in notebooks that were saved by an earlier version in red.
+  for (const set of ['1', '31']) {
+    assert.equal(
+      error('UsageError', `\u001b[${set}mERR_USAGE\u001b[0m  There is no option --nett.`),
+      false
+    );
+  }
   assert.equal(error('RunKilled', 'The run was stopped by a person.'), false);
   assert.equal(isOfCode({ output_type: 'stream', text: 'ERR_USAGE' }), false);
 });

@@ -28,8 +28,11 @@ export function unshown(runs: readonly IRun[], cells: readonly IMendable[], save
   });
 }
 
-/** How an error of ours begins, which says itself what to do; a cell's program that failed is none of these. */
-const OURS = /^\u001b\[31mERR_(?!CELL_FAILED)/;
+/**
+ * How an error of ours begins, however its code is set, which says itself what to do; a cell's program that failed is
+ * none of these.
+ */
+const OURS = /^\u001b\[\d+mERR_(?!CELL_FAILED)/;
 
 /** Whether an output is an error of the cell's code, which an agent can look into. */
 export function isOfCode(output: Readonly<Record<string, unknown>>): boolean {
