@@ -52,7 +52,7 @@ _FOLLOWED = 60
 _TAG = re.compile(r"<[^>]*>")
 
 # The argument that says most about a call, by preference.
-_TELLING = ("command", "code", "path", "file_path", "pattern", "question", "url", "name")
+_TELLING = ("command", "code", "path", "file_path", "pattern", "question", "url", "source", "name")
 
 
 def item_blocks(item: Item, view: RunView, *, live: bool) -> ui.Blocks:
@@ -220,7 +220,7 @@ def _call_text(call: Call) -> str:
 
 def _output(text: str, spill: str | None, *, following: bool) -> ui.Blocks:
     if not text:
-        return (ui.Line(("no output yet",), "label soft"),) if following else ()
+        return ()
     text = settled(text)
     if following:
         tail = "\n".join(text.rstrip("\n").split("\n")[-_FOLLOWED:])

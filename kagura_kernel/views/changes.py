@@ -17,7 +17,7 @@ from kagura_kernel.domain.outcome import BothSides, FileChange, by_path, seal_of
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.diff import counts, lines_of_hunk
-from kagura_kernel.render.escape import shown_path
+from kagura_kernel.render.escape import one_line, shown_path
 from kagura_kernel.render.figures import counted, data_size
 from kagura_kernel.views.previews import (
     ID_SHOWN,
@@ -54,6 +54,7 @@ _DIFF_LINES = 400
 _FLAT_FILES = 20
 _OPEN_FILES = 3
 _SHOWN_FILES = 200
+_BEGINNING = 80
 NOTHING = Beside()
 
 _BACK = "The project has again what it had before, and the change waits again"
@@ -263,17 +264,18 @@ def _file(change: FileChange, draw: _Drawing) -> ui.Group:
     if change.is_cell and change.state == "conflict":
         state = "conflict: the cell was changed meanwhile and was left alone"
     added, removed = counts(change.diff)
+    waits = change.state == "proposed" or change.path in draw.beside.sides
+    is_open = draw.few and waits and added + removed <= _OPEN_BELOW
     line: ui.Words = (
         ui.Span(sign, look="sign", tone=tone, hint=change.status),
         ui.code(_label(change), "path"),
+        *([ui.code(source, "arg")] if not is_open and (source := _begins(change)) else []),
         *([plus_minus(added, removed)] if added or removed else []),
         *([ui.figure(data_size(change.size))] if change.size and not change.is_cell else []),
         *([ui.chip(RUNS, "warn", change.runs)] if change.runs else []),
         *([ui.chip(state, state_tone)] if state_tone else []),
         *([ui.chip(parts)] if (parts := _parts_words(change)) else []),
     )
-    waits = change.state == "proposed" or change.path in draw.beside.sides
-    is_open = draw.few and waits and added + removed <= _OPEN_BELOW
     fold = ui.Fold(line, _content(change, draw), f"file:{path_word(change.path)}", is_open=is_open, is_bare=True)
     # Buttons inside a summary could not be told from it by a screen reader.
     # Of a single file they stand in the card's head.
@@ -289,6 +291,14 @@ def _label(change: FileChange) -> str:
         return shown_path(change.path)
     notebook, cell = split_cell_path(change.path)
     return f"{shown_path(notebook)} · {change.kind} cell {visible(cell[:ID_SHOWN])}"
+
+
+def _begins(change: FileChange) -> str:
+    """The first line of a cell that is new or gone: its id tells a person nothing."""
+    sign = "-" if change.status == "deleted" else "+"
+    _, _, hunks = change.diff.partition("\n@@") if change.is_cell else ("", "", "")
+    lines = (line[1:] for line in hunks.split("\n") if line.startswith(sign))
+    return one_line(next(filter(str.strip, lines), ""), _BEGINNING)
 
 
 def _content(change: FileChange, draw: _Drawing) -> ui.Blocks:

@@ -14,7 +14,7 @@ from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events.run import changes_after
 from kagura_kernel.domain.late_dataclass import dataclass, field
-from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.outcome import FileChange, by_path, in_order
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.domain.policy import HOST
 from kagura_kernel.views import parts
@@ -364,7 +364,7 @@ class RunView:
             self.branches = branches_after(self.branches, event.branches)
         changes = changes_after(self.changes, event)
         if changes is not self.changes:
-            self.changes = dict(sorted(changes.items()))
+            self.changes = by_path(in_order(changes.values()))
             self._dirty.update(("changes", "cells"))
 
     def _count(self, event: ev.TurnCounted) -> None:

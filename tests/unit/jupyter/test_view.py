@@ -6,7 +6,7 @@ import pytest
 from kagura_kernel.domain.commits import Commit
 from kagura_kernel.domain.errors import JournalUnwritable
 from kagura_kernel.domain.events import BoxClosed, ChangesSettled, Noted, TurnCounted
-from kagura_kernel.domain.outcome import BothSides, FileChange
+from kagura_kernel.domain.outcome import BothSides, FileChange, in_order
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.escape import shown_path
 from kagura_kernel.render.html import html_of
@@ -174,6 +174,17 @@ def test_changes_that_come_in_parts_are_all_shown_each_with_its_last_state(story
     ]
 
 
+def test_proposed_cells_keep_the_order_in_which_they_were_proposed_and_in_which_they_are_applied(story, view_of):
+    later, sooner = (story.change(f"n.ipynb#{name}", kind="code") for name in "ab")
+    view = view_of(story.started(), story.changes(sooner), story.changes(later, story.change("m.py")))
+    assert list(view.changes) == ["m.py", "n.ipynb#b", "n.ipynb#a"] == [one.path for one in in_order(view.changes.values())]
+
+
+def test_a_call_that_goes_on_says_nothing_of_what_it_has_printed_where_that_is_not_known(story, view_of):
+    view = view_of(story.started(), story.calls(command="make"))
+    assert "no output" not in html_of(item_blocks(view.items[0], view, live=False))
+
+
 def test_a_call_that_an_approval_denied_is_refused(story, view_of):
     view = view_of(story.started(), story.calls(), story.asks(call_id="c1"), story.decides("timeout"))
     assert view.calls[0].refused
@@ -263,6 +274,16 @@ def test_a_change_that_is_never_written_says_why(story):
     change = story.change("key.txt", state="protected", reason="it holds a leased credential")
     assert "protected: it holds a leased credential" in html_of(changes_blocks({"key.txt": change}, live=True))
     assert "(protected: it holds a leased credential)" in changes_text({"key.txt": change})
+
+
+def test_a_folded_cell_is_known_by_its_first_line_that_is_new_or_gone(story):
+    def shown(diff, **fields):
+        cells = {str(n): story.change(f"n.ipynb#{n}", kind="code", diff=diff, **fields) for n in range(4)}
+        return lines_of(changes_blocks(cells, live=True))
+
+    told = "--- a/n.ipynb#1\n+++ b/n.ipynb#1\n@@ -1,2 +1,3 @@\n import os\n-x\u202e = 1\n+\n+y = 2\n"
+    assert "y = 2" in shown(told)[1]
+    assert "x⟨U+202E⟩ = 1" in shown(told, status="deleted")[1]
 
 
 def test_a_run_with_very_many_files_is_shown_in_part_and_says_so(story):
