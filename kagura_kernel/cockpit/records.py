@@ -39,7 +39,7 @@ class CostReport:
     """What was spent. Days are those of UTC."""
 
     today: Spending  # By all runs that began today
-    session: Spending  # By the runs of one session
+    here: Spending  # By the runs of one notebook, or of one session
     budget: BudgetUse | None  # The newest run that goes on under a budget; None when there is none
     days: tuple[DaySpending, ...]  # By day, brain and model, the oldest first
     since: date  # The first of these days
@@ -69,14 +69,15 @@ class Records:
             here=frozenset(here),
         )
 
-    def costs(self, session_id: str) -> CostReport:
-        """What was spent today, by a session, under a budget, and in the last days."""
+    def costs(self, session_id: str, notebook: str = "") -> CostReport:
+        """What was spent today, by a notebook or else by a session, under its budget, and in the last days."""
+        session = "" if notebook else session_id
         today = self._clock.now().date()
         since = today - timedelta(days=COST_DAYS - 1)
         return CostReport(
             today=spending.spent(self._journal, day=today),
-            session=spending.spent(self._journal, session_id=session_id),
-            budget=spending.budget_in_use(self._journal, session_id=session_id),
+            here=spending.spent(self._journal, notebook=notebook, session_id=session),
+            budget=spending.budget_in_use(self._journal, notebook=notebook, session_id=session),
             days=tuple(spending.spent_by_day(self._journal, since, today)),
             since=since,
         )

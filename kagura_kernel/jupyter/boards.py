@@ -27,7 +27,7 @@ from kagura_kernel.journal.rows import RunRow, made_of
 from kagura_kernel.jupyter.charts.figures import cost_chart
 from kagura_kernel.jupyter.errors import calm
 from kagura_kernel.jupyter.slots import Slot, Tell, press_lease, told, write_once
-from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
+from kagura_kernel.jupyter.surface import Surface, loop_runs, person, place_of, surface_of
 from kagura_kernel.jupyter.tables import board_table
 from kagura_kernel.jupyter.text_frames import BoardText
 from kagura_kernel.render.blocks import Blocks
@@ -310,7 +310,10 @@ def watch(cockpit: Cockpit, shell: Any) -> Any:
 
 def show_costs(cockpit: Cockpit) -> bool:
     """Show what was spent, and the chart. Raises `JournalError`: the journal cannot be read."""
-    report = cockpit.records.costs(cockpit.session_id)
+    from IPython.core.getipython import get_ipython
+
+    # A notebook may have had many sessions.
+    report = cockpit.records.costs(cockpit.session_id, place_of(get_ipython()).notebook)
     sums, budget = sums_of(report)
     write_once((drawn(costs_blocks(sums, budget), "Costs"), {}))
     write_once(cost_chart(report).bundle())
@@ -319,7 +322,7 @@ def show_costs(cockpit: Cockpit) -> bool:
 
 def sums_of(report: CostReport) -> tuple[list[Sum], BudgetLine | None]:
     """The report as the panel takes it."""
-    named = (("Today (UTC)", report.today), ("This notebook", report.session))
+    named = (("Today (UTC)", report.today), ("This notebook", report.here))
     sums = [Sum(label, spent.usd, spent.unpriced_runs, spent.runs) for label, spent in named]
     used = report.budget
     return sums, BudgetLine(used.run_id, used.usd_limit, used.usd_spent) if used is not None else None

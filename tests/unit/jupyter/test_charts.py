@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import altair as alt
 import jsonschema
@@ -16,10 +17,12 @@ from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import RunUnknown, UnknownName
 from kagura_kernel.domain.events import PluginAudited, TextStreamed
 from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, PluginAudit, PluginFinding, Risk, Severity
+from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.rows import EgressRow
 from kagura_kernel.journal.spending import BudgetUse, DaySpending, Spending
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.jupyter import boards
 from kagura_kernel.jupyter.boards import _run_line, sums_of
 from kagura_kernel.jupyter.charts import chart, picture, timeline
 from kagura_kernel.jupyter.charts.figures import MAX_HOSTS, cost_chart, egress_chart, places
@@ -231,6 +234,20 @@ def test_the_cost_panel_tells_today_this_notebook_and_the_budget_in_use():
     assert page.open == []
     assert "25 %, run-1" in page.text
     assert ("aria-label", "25 % of the budget spent") in page.attributes
+
+
+def test_the_costs_of_a_notebook_are_those_of_all_its_sessions(tmp_path, monkeypatch):
+    journal = Journal.open(tmp_path, clock=SystemClock())
+    for number in (1, 2):
+        run = SampleRun(f"run-{number}", f"ses-{number}")
+        journal.append(run.started(notebook="n.ipynb"))
+        journal.append(run.finished(computed_usd=1.0))
+    shown = []
+    monkeypatch.setattr(boards, "place_of", lambda _: CellPlace("n.ipynb"))
+    monkeypatch.setattr(boards, "write_once", lambda bundle: shown.append(bundle[0]))
+    boards.show_costs(SimpleNamespace(records=Records(journal, SystemClock()), session_id="ses-2"))
+    journal.close()
+    assert "This notebook: $2.00 (2 runs)" in shown[0]["text/plain"]
 
 
 def test_a_budget_of_which_nothing_is_known_shows_an_empty_bar_and_says_so():
