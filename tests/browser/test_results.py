@@ -132,6 +132,19 @@ def test_a_table_that_is_too_wide_is_scrolled_and_breaks_no_word(blank, block, w
     assert blank.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+SIDES = """one => {
+  const [box, words] = [one, document.createRange()];
+  words.selectNodeContents(one);
+  const [outer, inner] = [box.getBoundingClientRect(), words.getBoundingClientRect()];
+  return [inner.left - outer.left < 1, outer.right - inner.right < 1];
+}"""
+
+
+def test_each_paragraph_of_an_answer_begins_on_the_side_on_which_its_language_does(blank):
+    blank.set_content(framed(html_of([ui.Group((ui.Rich("Two words.\n\nكلمتان `report.md` هنا."),), "body")]), "Two"))
+    assert [one.evaluate(SIDES) for one in blank.locator(".kg-prose p").all()] == [[True, False], [False, True]]
+
+
 def test_files_that_a_run_made_have_a_size_and_a_preview(open_notebook):
     notebook = open_notebook(LOAD, MAKE, folder_name="files")
     notebook.done(0)

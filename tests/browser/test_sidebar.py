@@ -145,6 +145,15 @@ def test_the_panel_scrolls_as_one_and_keeps_its_costs_in_sight(fresh_told_page, 
         assert sidebar.panel.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
+@pytest.mark.usefixtures("story")
+def test_a_low_window_has_its_room_for_the_questions(told_page):
+    sidebar = visit(told_page).open()
+    # As on a small screen whose page is zoomed to 150 %.
+    told_page.set_viewport_size({"width": 933, "height": 633})
+    costs, panel = sidebar.section("Costs").bounding_box(), sidebar.panel.bounding_box()
+    assert costs["height"] <= 0.26 * panel["height"]
+
+
 def test_axe_finds_no_serious_fault_in_any_theme(told_page, story):
     with story.live() as run:
         ident = story.ask(run, **COMMAND)

@@ -51,10 +51,7 @@ test('an agent is offered for what a cell did, and not for what an error of ours
   );
   // In bold, and in notebooks that were saved by an earlier version in red.
   for (const set of ['1', '31']) {
-    assert.equal(
-      error('UsageError', `\u001b[${set}mERR_USAGE\u001b[0m  There is no option --nett.`),
-      false
-    );
+    assert.equal(error('UsageError', `\u001b[${set}mERR_USAGE\u001b[0m  There is no option --nett.`), false);
   }
   assert.equal(error('RunKilled', 'The run was stopped by a person.'), false);
   assert.equal(isOfCode({ output_type: 'stream', text: 'ERR_USAGE' }), false);

@@ -147,6 +147,13 @@ test('a run says who asked for it in a chat, and nothing where it was the person
   assert.ok(!html.includes('mira'));
 });
 
+test('a task is read from the side on which its language begins', async () => {
+  const html = await drawn(server => {
+    server.runs = [aRun(1, { task: 'لماذا؟' })];
+  });
+  assert.ok(html.includes('dir="auto">لماذا؟<'));
+});
+
 test('what the server says is to be read is shown, and nothing is allowed before its end was on screen', async () => {
   const block = {
     label: 'It would read',

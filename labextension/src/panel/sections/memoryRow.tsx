@@ -51,7 +51,9 @@ export function MemoryRow({ memory, current, claimsFocus, onFocus }: IMemoryRowP
         }
       }}
     >
-      <div className="kgs-memory-summary">{summary}</div>
+      <div className="kgs-memory-summary" dir="auto">
+        {summary}
+      </div>
       <div className="kgs-memory-line">
         <TierMark tier={memory.tier} />
         <MemoryFacts memory={memory} />

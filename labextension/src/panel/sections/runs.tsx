@@ -132,7 +132,9 @@ function RunRow({ run, stopping, current, claimsFocus, onFocus }: IRunRowProps) 
       <span className={`kgs-dot kgs-tone-${tone}`} aria-hidden="true" />
       {saying && run.live && <SayField about={task} onSay={say} />}
       <div className="kgs-run-words" hidden={saying && run.live}>
-        <div className="kgs-run-task">{task}</div>
+        <div className="kgs-run-task" dir="auto">
+          {task}
+        </div>
         <div className="kgs-run-facts">
           {told && run.live ? (
             <span role="status">{trans.__('Told')}</span>
