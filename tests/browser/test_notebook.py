@@ -226,7 +226,7 @@ def test_a_cell_that_failed_is_mended_by_its_button_and_works(open_notebook, lab
 
     lab.model.turns[:] = [mends, says("The key was missing.")]
     # The extension is not loaded: the button sees to that.
-    notebook = open_notebook("prices = {'amount': 1}", "prices['total']")
+    notebook = open_notebook("prices = {'amount': 1}", "print('row\\n' * 60)\nprices['total']")
     notebook.done(0)
     notebook.run(1)
     expect(notebook.error(1)).to_contain_text("KeyError")
@@ -234,6 +234,7 @@ def test_a_cell_that_failed_is_mended_by_its_button_and_works(open_notebook, lab
     notebook.cell(1).get_by_role("button", name="Fix this cell").click()
     card = notebook.output(2)
     expect(card).to_contain_text("The key was missing.")
+    expect(card).to_be_in_viewport(ratio=0.9)
     assert "KeyError: 'total'" in told[0]
     notebook.picture("fix")
     card.get_by_role("button", name="Apply all changes").click()

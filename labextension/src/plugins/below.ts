@@ -16,6 +16,8 @@ export async function runBelow(tracker: INotebookTracker | null, source: string)
   content.model?.sharedModel.insertCell(below, { cell_type: 'code', source });
   content.deselectAll();
   content.activeCellIndex = below;
+  // What it shows grows below it, and would grow out of sight.
+  await content.scrollToItem(below, 'start');
   await NotebookActions.run(content, sessionContext);
   return true;
 }
