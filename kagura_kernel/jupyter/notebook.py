@@ -348,8 +348,8 @@ def about(value: object) -> str:
     with contextlib.suppress(Exception):
         if home in _WITH_COLUMNS and kind.__name__ == "DataFrame":
             return _frame(value)
-        if home in _WITH_SHAPE:
-            shape = " × ".join(f"{size:,}" for size in getattr(value, "shape", ()))
+        if home in _WITH_SHAPE and hasattr(value, "shape"):
+            shape = " × ".join(f"{size:,}" for size in value.shape)
             return f"{kind.__name__} of {getattr(value, 'dtype', '?')}, {shape or 'a single value'}"
     return kind.__name__ if home == "builtins" else f"{home}.{kind.__name__}"
 
