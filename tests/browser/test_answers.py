@@ -163,6 +163,26 @@ def test_a_run_of_which_the_file_knows_nothing_is_shown_as_it_goes_on(asking, an
     stays_over(notebook)
 
 
+# Nothing that waits for a second or longer is done any more: what is left is what is heard.
+NO_WAITING = """() => {
+  window.patient = window.setTimeout;
+  window.setTimeout = (act, pause, ...given) => pause >= 1000 ? 0 : window.patient(act, pause, ...given);
+}"""
+
+
+def test_a_card_that_is_not_live_follows_an_answer_at_once(asking, another):
+    notebook, ident = asking
+    notebook.reload()
+    card = notebook.output(1).get_by_role("region", name="Agent run")
+    expect(card.locator(".kg-pill")).to_have_text("Waiting for you")
+    notebook.page.evaluate(NO_WAITING)
+    # Whatever waits by now comes to its end.
+    notebook.page.wait_for_timeout(2500)
+    expect(another.tell(1, f"%kagura approve {ident}")).to_contain_text("allowed")
+    expect(card.locator(".kg-verdict")).to_contain_text("Allowed by")
+    notebook.page.evaluate("() => { window.setTimeout = window.patient; }")
+
+
 def test_a_cell_that_a_person_has_emptied_stays_empty(asking, another):
     notebook, ident = asking
     expect(another.tell(1, f"%kagura approve {ident}")).to_contain_text("allowed")

@@ -1,5 +1,6 @@
 import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { PartialJSONObject } from '@lumino/coreutils';
+import type { ISignal } from '@lumino/signaling';
 import { Panel } from '@lumino/widgets';
 import type { IRunCard } from '../api/schema.js';
 
@@ -37,7 +38,12 @@ const SELDOM_MS = 10_000;
  * loaded, the server is asked where the run stands, too.
  */
 export class LiveOutput extends Panel implements IRenderMime.IRenderer {
-  constructor(rendermime: IRenderMimeRegistry, card: (runId: string) => Promise<IRunCard | null>) {
+  /** `asked` tells that a person is asked something else, or has answered. */
+  constructor(
+    rendermime: IRenderMimeRegistry,
+    card: (runId: string) => Promise<IRunCard | null>,
+    asked: ISignal<unknown, void>
+  ) {
     super();
     this.addClass('kg-host');
     this._rendermime = rendermime;
@@ -49,6 +55,7 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
         void this._ask();
       }
     });
+    asked.connect(this._hear, this);
   }
 
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
@@ -126,6 +133,14 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
     }
     this.node.append(this._last);
     void this._ask();
+  }
+
+  /** A card that is not live would show a question for seconds that is answered. */
+  private _hear(): void {
+    if (this._still || this._last) {
+      this._pause = ASK_MS;
+      void this._ask();
+    }
   }
 
   /** Puts the finished card in the place of one that goes on, where the run is over, or else what is newer. */

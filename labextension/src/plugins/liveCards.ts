@@ -27,7 +27,8 @@ export const liveCardsPlugin: JupyterFrontEndPlugin<void> = {
         const factory = {
           safe: false,
           mimeTypes: [LIVE_MIME],
-          createRenderer: () => new LiveOutput(rendermime, id => kagura.runs.card(id))
+          createRenderer: () =>
+            new LiveOutput(rendermime, id => kagura.runs.card(id), kagura.approvals.changed)
         };
         rendermime.addFactory(factory, RANK);
         const answers = new Answers(panel.content.node, rendermime);
