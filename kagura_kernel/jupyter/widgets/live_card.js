@@ -209,12 +209,12 @@ export default () => {
     }
   };
 
-  const tell = (id, text) => {
+  const tell = (id, html) => {
     for (const root of views) {
       const about = CSS.escape(id);
       const block = id ? root.querySelector(`[data-approval="${about}"], [data-lease="${about}"], [data-block="${about}"]`) : root;
       const told = (block ?? root).querySelector(".kg-told");
-      if (told) told.textContent = text;
+      told?.replaceChildren(fragment(html));
       for (const button of (block ?? root).querySelectorAll("[data-act]")) button.disabled = false;
       (block ?? root).removeAttribute("aria-busy");
     }
@@ -227,7 +227,7 @@ export default () => {
       model.on("msg:custom", (message) => {
         hear();
         if (message.kind === "parts") take(message.parts, message.ages);
-        if (message.kind === "told") tell(message.id, message.text);
+        if (message.kind === "told") tell(message.id, message.html);
         if (message.kind === "seen?" && views.size) model.send({ act: "seen" });
       });
       // After a reload the model comes back with the parts of its beginning; ask for those of now.

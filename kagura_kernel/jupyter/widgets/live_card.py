@@ -11,6 +11,7 @@ from typing import Any
 import anywidget
 import traitlets
 
+from kagura_kernel.render.escape import escaped_prose
 from kagura_kernel.render.html import style
 from kagura_kernel.views import card
 from kagura_kernel.views.models import MODEL
@@ -65,7 +66,7 @@ class LiveCard(anywidget.AnyWidget):
 
     def tell(self, text: str, about: str = "") -> None:
         """Say why a button did nothing, beside the approval or lease it belongs to; it can then be pressed again."""
-        self.send({"kind": "told", "id": about, "text": text})
+        self.send({"kind": "told", "id": about, "html": escaped_prose(text)})
 
     def ask_whether_seen(self) -> None:
         """Have every front end that shows the card say so."""

@@ -44,6 +44,13 @@ def test_nothing_keeps_a_live_card_that_was_closed():
     assert kept() is None
 
 
+def test_a_remark_beside_a_button_has_what_is_typed_as_code_and_no_markup_of_its_own(monkeypatch):
+    sent = []
+    monkeypatch.setattr(LiveCard, "send", lambda _, content: sent.append(content))
+    LiveCard("a run", {}, pytest.fail).tell("Sign in with `claude`, not <b>.", "app-1")
+    assert sent == [{"kind": "told", "id": "app-1", "html": "Sign in with <code>claude</code>, not &lt;b&gt;."}]
+
+
 def test_a_card_tells_where_the_thinking_and_the_doing_took_place_and_why(story, view_of):
     page = Page(run_html(view_of(story.started(), story.box(), story.ends())))
     assert "ANTHROPIC_API_KEY is set" in page.text
