@@ -87,7 +87,7 @@ def test_a_plugin_is_audited_enabled_called_approved_and_disabled_from_the_sideb
     section, row = sidebar.section("Plugins"), row_of(sidebar)
     expect(notebook.done(2)).to_contain_text(NAME)
     expect(row).to_contain_text("Not audited")
-    expect(section).to_contain_text("has not used kagura since it started")
+    expect(section).to_contain_text("has begun no run since it started")
     notebook.done(3)
     expect(section).to_contain_text(f"In the session of {notebook.path.name}")
     expect(notebook.done(4)).to_contain_text("it cannot be called")

@@ -13,7 +13,7 @@ export class FakeServer {
   leases: IRow[] = [];
   costs: IRow = { today: { usd: 0, runs: 0, unpriced_runs: 0 }, notebook: null, budget: null, by_day: [] };
   plugins: IRow[] = [];
-  /** The session of the notebook that is looked at; null while its kernel has not used kagura. */
+  /** The session of the notebook that is looked at; null while its kernel has begun no run. */
   session: IRow | null = { session_id: 'ses-1', notebook: 'a.ipynb', live: true };
   audits: Record<string, IRow> = {};
   /** What the session was told: deed, plugin, and the request's body. */

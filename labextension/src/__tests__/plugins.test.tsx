@@ -246,14 +246,14 @@ test('each deed is done when the list says so', async () => {
   }
 });
 
-test('a kernel that has not used kagura yet is told of, with what to do', async () => {
+test('a kernel that has begun no run yet is told of, with what to do', async () => {
   const { kagura, model } = await looking(server => {
     server.session = null;
   });
   model.setOpen(first(model), true);
   await settled();
   const html = drawn(kagura);
-  assert.ok(html.includes('has not used kagura since it started') && html.includes('Run a cell first'));
+  assert.ok(html.includes('has begun no run since it started') && html.includes('Run a cell first'));
   assert.ok(!html.includes('Enable: greeter') && !html.includes('Audit: greeter'));
 });
 

@@ -75,7 +75,7 @@ export class PluginsModel {
     return this._resource.value?.items ?? [];
   }
 
-  /** Null while the kernel that is looked at has not used kagura. */
+  /** Null while the kernel that is looked at has begun no run. */
   get session(): IPluginSession | null {
     return this._resource.value?.session ?? null;
   }

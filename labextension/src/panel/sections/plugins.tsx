@@ -104,7 +104,7 @@ function WhichSession() {
   return (
     <p className="kgs-problem kgs-whose">
       {trans.__(
-        'The kernel of %1 has not used kagura since it started, so nothing can be enabled in it yet. Run a cell first, such as one that begins with %2.',
+        'The kernel of %1 has begun no run since it started, so nothing can be enabled in it yet. Run a cell first, such as one that begins with %2.',
         notebookName(notebook),
         '%%sandbox'
       )}
