@@ -56,7 +56,7 @@ def test_an_answer_in_the_sidebar_decides_the_cells_question_and_the_run_goes_on
     notebook, sidebar = asking
     approval = sidebar.panel.locator("[data-approval]")
     expect(approval).to_contain_text("echo once >> mark")
-    expect(sidebar.run("Leave a mark.")).to_contain_text("Waiting for you")
+    expect(sidebar.run("Leave a mark.").first).to_contain_text("Waiting for you")
     notebook.window("sidebar-run")
     approval.get_by_role("button", name=re.compile("^Allow once")).click()
     expect(notebook.output(1).locator(".kg-verdict")).to_contain_text("in the sidebar")
