@@ -270,7 +270,7 @@ class NotebookDisplay:
         elif view.started is not None:
             if view.agent and not view.auditing and view.started.brain != REPLAY:
                 parts[MODEL] = model_blocks(view.started.model or "the brain’s own choice")
-            self._slot.open(run_label(view), head_line(view), parts, self._pressed, run_bundle(view))
+            self._slot.open(run_label(view), head_line(view), parts, self._pressed, run_bundle(view), self._run_id)
             self._opened = time.monotonic()
 
     def finish(self, view: RunView) -> None:

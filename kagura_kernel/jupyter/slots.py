@@ -90,9 +90,15 @@ class Slot:
         return any(card is not None and card.heard for card in (self._card, self._plain))
 
     def open(
-        self, label: str, text: str, parts: Mapping[str, Blocks], pressed: Pressed, still: Bundle | None = None
+        self,
+        label: str,
+        text: str,
+        parts: Mapping[str, Blocks],
+        pressed: Pressed,
+        still: Bundle | None = None,
+        run_id: str = "",
     ) -> None:
-        """Show a live card.
+        """Show a live card, of a run if one is named.
 
         `text` is for front ends without widgets, `still` its finished form as of now, for whoever has the notebook's
         file alone.
@@ -101,7 +107,7 @@ class Slot:
 
         pressed = partial(_in_whole_letters, pressed)
         self._parts, self._still = dict(parts), ({"text/plain": text}, {}) if still is None else still
-        self._card = card = LiveCard(label, _drawn(parts), pressed)
+        self._card = card = LiveCard(label, _drawn(parts), pressed, run_id)
         card.once_heard = self._drawn_at_last
         if self._front_end is not None and self._front_end.draws is False:
             self._draw_plainly(pressed)

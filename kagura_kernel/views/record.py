@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 from kagura_kernel.domain.commits import CommittedBranch
@@ -149,6 +150,7 @@ RUN_MIME = "application/vnd.kagura.run+json"
 LIVE_MIME = "application/vnd.kagura.live+json"
 """Marks an output that is a live card, for a front end that shows the form beside it where it is not live."""
 LIVE = {"version": 1}
+WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 CHANGES_MIME = "application/vnd.kagura.changes+json"
 LEASES_MIME = "application/vnd.kagura.leases+json"
 
@@ -162,6 +164,18 @@ def run_bundle(view: RunView) -> Bundle:
     """A run for a display slot."""
     data = {"text/plain": run_text(view), "text/html": run_html(view), RUN_MIME: run_record(view)}
     return data, {"kagura": run_metadata(view)}
+
+
+def live_bundle(view: RunView, run_id: str) -> Bundle:
+    """A run that goes on, for a page that its kernel has written nothing into: with its live card, if there is one."""
+    data, metadata = run_bundle(view)
+    widget = {"version_major": 2, "version_minor": 0, "model_id": live_model(run_id)}
+    return {LIVE_MIME: LIVE, WIDGET_MIME: widget, **data}, metadata
+
+
+def live_model(run_id: str) -> str:
+    """The id of the widget that is a run's live card, by which whoever knows the run finds it."""
+    return sha256(f"the live card of {run_id}".encode()).hexdigest()[:32]
 
 
 def run_html(view: RunView) -> str:

@@ -122,7 +122,7 @@ def run_card(journal: Journal, run_id: str) -> models.RunCard:
     row = views.one_run(journal, run_id)
     lost = row.live and not views.goes_on(row)
     # Drawing a card brings a second of imports in, which a server that shows none does without.
-    from kagura_kernel.views.record import LIVE, LIVE_MIME, run_bundle
+    from kagura_kernel.views.record import live_bundle, run_bundle
     from kagura_kernel.views.run import RunView
 
     view = RunView()
@@ -130,10 +130,9 @@ def run_card(journal: Journal, run_id: str) -> models.RunCard:
         view.apply(stored.event)
     if lost:
         view.give_up(RunLost(run_id, "its process is gone"))
-    data, metadata = run_bundle(view)
-    if row.live and not lost:
-        return {"over": False, "data": {LIVE_MIME: LIVE, **data}, "metadata": metadata}
-    return {"over": True, "data": data, "metadata": metadata}
+    goes_on = row.live and not lost
+    data, metadata = live_bundle(view, run_id) if goes_on else run_bundle(view)
+    return {"over": not goes_on, "data": data, "metadata": metadata}
 
 
 def kill(journal: Journal, run_id: str, by: str) -> models.Killed:

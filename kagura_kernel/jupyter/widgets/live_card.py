@@ -10,11 +10,13 @@ from typing import Any
 
 import anywidget
 import traitlets
+from comm import get_comm_manager
 
 from kagura_kernel.render.escape import escaped_prose
 from kagura_kernel.render.html import style
 from kagura_kernel.views import card
 from kagura_kernel.views.models import MODEL
+from kagura_kernel.views.record import live_model
 
 SCRIPTS = ("redraw.js", "live_card.js")
 """Joined into one, in this order."""
@@ -30,7 +32,8 @@ Pressed = Callable[[Mapping[str, Any]], None]
 class LiveCard(anywidget.AnyWidget):
     """A card in the front end.
 
-    Parts are sent when they change, not the whole card. A view that is made anew is given all of them.
+    Parts are sent when they change, not the whole card. A view that is made anew is given all of them. The first card
+    of a run has an id that follows from the run's (`live_model`).
     """
 
     _esm = "\n".join(
@@ -44,8 +47,10 @@ class LiveCard(anywidget.AnyWidget):
     label = traitlets.Unicode().tag(sync=True)
     parts = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, label: str, parts: Mapping[str, str], pressed: Pressed) -> None:
-        super().__init__(label=label, parts=dict(parts))
+    def __init__(self, label: str, parts: Mapping[str, str], pressed: Pressed, run_id: str = "") -> None:
+        ident = live_model(run_id)
+        named = {"model_id": ident} if run_id and ident not in get_comm_manager().comms else {}
+        super().__init__(label=label, parts=dict(parts), **named)
         self._now = dict(parts)
         self._since = dict.fromkeys(parts, time.monotonic())
         self._pressed = pressed
