@@ -11,16 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlalchemy import ColumnElement, or_, select
 
 from kagura_kernel.journal.encoding import as_text
-from kagura_kernel.journal.schema import events, runs
+from kagura_kernel.journal.schema import runs
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
-
-_MOVES = (
-    select(events.c.seq, events.c.kind, events.c.run_id, events.c.body)
-    .where(events.c.run_id == "", events.c.kind == "notebook.moved")
-    .order_by(events.c.seq)
-)
 
 
 class Move(NamedTuple):
@@ -34,12 +28,12 @@ class Move(NamedTuple):
 
 def moves(journal: Journal) -> list[Move]:
     """What was renamed, moved and deleted, the oldest first; raises `JournalUnreadable`."""
-    found = journal.read(_MOVES)
+    found = journal.events(run_id="", kinds=("notebook.moved",))
     if not found:
         return []
     from kagura_kernel.domain.events import NotebookMoved
 
-    told = ((row.seq, event) for row, event in journal.told(found) if isinstance(event, NotebookMoved))
+    told = ((row.seq, row.event) for row in found if isinstance(row.event, NotebookMoved))
     return [Move(event.was, event.now, event.kernels, seq) for seq, event in told if event.was]
 
 

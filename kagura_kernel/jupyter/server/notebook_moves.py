@@ -17,7 +17,6 @@ from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.jupyter.server.source import JournalSource
 
 if TYPE_CHECKING:
-    from kagura_kernel.journal.moves import Move
     from kagura_kernel.journal.store import Journal
 
 MOST = 200
@@ -30,7 +29,7 @@ class NotebookMoves:
     def __init__(self, source: JournalSource, server: ServerApp) -> None:
         self._source = source
         self._server = server
-        self._waiting: deque[Move] = deque()
+        self._waiting: deque[tuple[str, str, tuple[str, ...]]] = deque()  # As a `Move` has them
         self._lock = threading.Lock()
 
     async def heard(self, logger: object, schema_id: str, data: dict[str, Any]) -> None:
@@ -48,19 +47,18 @@ class NotebookMoves:
         Raises:
             JournalError: the journal cannot be read or written; what is left waits on.
         """
-        from kagura_kernel.journal.moves import record_move
+        # Imported here, in a thread: with the database's library, which would hold the server's loop.
+        from kagura_kernel.journal.moves import Move, record_move
 
         with self._lock:
             while self._waiting:
-                record_move(journal, self._waiting[0])
+                record_move(journal, Move(*self._waiting[0]))
                 self._waiting.popleft()
 
     async def _moved(self, was: str, now: str) -> None:
-        from kagura_kernel.journal.moves import Move
-
         kernels = await self._kernels(was.strip("/")) if now else ()
         if len(self._waiting) < MOST:
-            self._waiting.append(Move(self._place(was), now and self._place(now), kernels))
+            self._waiting.append((self._place(was), now and self._place(now), kernels))
         # The watcher tries again: the journal may be there later.
         with suppress(KaguraError):
             await self._source.write(self.record)
