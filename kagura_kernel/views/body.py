@@ -48,6 +48,9 @@ _MARKDOWN = 60_000
 _GROWING = 24_000
 _FOLLOWED = 60
 """Lines of what a program prints that are shown while it runs."""
+_GLIMPSED = 3
+"""Lines of it that stand below the line of a call that nobody has opened; `_WIDE` characters of each."""
+_WIDE = 200
 
 _TAG = re.compile(r"<[^>]*>")
 
@@ -64,7 +67,7 @@ def item_blocks(item: Item, view: RunView, *, live: bool) -> ui.Blocks:
             # One that did nothing but ask the person is shown by the question's own card.
             asks = (one.request for one in view.items if isinstance(one, Ask))
             asked = any(one.call_id == item.asked.call_id and one.subject == "question" for one in asks)
-            return () if asked else (call_block(item, view),)
+            return () if asked else (call_block(item, view), *_latest_lines(item, view))
         case Ask():
             return (ask_block(item, view.calls, view.now, can_answer=live and view.finished is None),)
         case Said():
@@ -109,7 +112,7 @@ def call_block(call: Call, view: RunView) -> ui.Fold:
     What left the box stands open: a person who allowed it sees what came of it.
     """
     asked, finished = call.asked, call.finished
-    about = ui.code(one_line(telling_argument(asked.arguments), 200), "arg")
+    about = ui.code(one_line(telling_argument(asked.arguments), _WIDE), "arg")
     line = (ui.Span(asked.tool, look="tool"), about, ui.Span(_chips(call, view), look="chips"))
     inside: list[ui.Block] = []
     for name, value in asked.arguments.items():
@@ -120,6 +123,15 @@ def call_block(call: Call, view: RunView) -> ui.Fold:
     inside += [ui.label(status.OUT_OF_MEMORY)] if finished and status.was_killed(finished.exit_code) else []
     is_open = finished is not None and finished.route == "host"
     return ui.Fold(line, tuple(inside), call.key, "call", is_open=is_open)
+
+
+def _latest_lines(call: Call, view: RunView) -> ui.Blocks:
+    """The last lines that a call has printed while it goes on, for whoever has not opened it."""
+    if call.finished is not None or view.finished is not None:
+        return ()
+    lines = [line for line in settled(call.printed).split("\n") if line.strip()]
+    tail = "\n".join(line if len(line) <= _WIDE else one_line(line, _WIDE) for line in lines[-_GLIMPSED:])
+    return (ui.Pre(tail, "glimpse", is_output=True),) if tail else ()
 
 
 def end_blocks(view: RunView) -> ui.Blocks:
@@ -187,8 +199,19 @@ def _chips(call: Call, view: RunView) -> ui.Words:
     if call.images:
         shown.append(ui.chip(counted(len(call.images), "image")))
     if not view.repeatable:
-        shown.append(ui.Span(seconds(finished.duration), look="took"))
+        shown.append(ui.Span(seconds(max(0.0, finished.duration - _waited(call, view))), look="took"))
     return tuple(shown)
+
+
+def _waited(call: Call, view: RunView) -> float:
+    """Seconds in which a call waited for a person's answers; two questions at once are one wait."""
+    asks = (one for one in view.items if isinstance(one, Ask) and one.request.call_id == call.asked.call_id)
+    answers = ((one.at.timestamp(), one.waited) for one in (ask.decision for ask in asks) if one is not None)
+    total, until = 0.0, 0.0
+    for began, ended in sorted((at - waited, at) for at, waited in answers):
+        total += max(0.0, ended - max(until, began))
+        until = max(until, ended)
+    return total
 
 
 def _meanwhile(call: Call, view: RunView) -> ui.Span:

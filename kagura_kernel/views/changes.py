@@ -102,7 +102,8 @@ def changes_blocks(
     alone = len(changes) == 1
     buttons = _buttons("", list(changes.values()), beside.stuck, alone=alone) if live else ()
     top = ui.head(changed(changes.values()), figures, ui.soft(summary(changes)), ui.SPRING, *buttons)
-    few = len(changes) <= _OPEN_FILES
+    short = len(changes) <= _FLAT_FILES and sum(map(sum, total)) <= _OPEN_BELOW
+    few = short or len(changes) <= _OPEN_FILES
     shown = first_what_runs(changes)[:_SHOWN_FILES]
     draw = _Drawing(beside, live=live, alone=alone, few=few)
     files: ui.Blocks = tuple(_file(change, draw) for change in shown)

@@ -4,6 +4,7 @@ import gc
 import json
 import re
 import weakref
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -76,12 +77,37 @@ def test_a_call_shows_its_route_and_exit_code_folded(story, view_of):
         assert part in page.text
 
 
+def test_a_call_that_goes_on_shows_its_last_lines_below_its_own_and_one_that_is_done_does_not(story, view_of):
+    view = view_of(story.started(), story.calls(command="train", call_id="a"))
+    glimpse = re.compile(r'<pre class="kg-pre kg-glimpse">(.*?)</pre>', re.DOTALL)
+    assert not glimpse.findall(live_parts(view)["i0"])
+    long = "x" * 5000
+    view.apply(story.prints(f"one\ntwo\n\nloss   0.25\r\n{long}\nthe last\n", "a"))
+    [shown] = glimpse.findall(live_parts(view)["i0"])
+    assert shown == f"loss   0.25\n{'x' * 199}…\nthe last"
+    view.apply(story.answers("all of it", call_id="a"))
+    assert not glimpse.findall(live_parts(view)["i0"])
+
+
 def test_a_call_that_ran_on_the_host_stands_open(story, view_of):
     view = view_of(story.started(), story.calls(command="uname -n"), story.answers("ada-laptop\n", route="host"))
     page = Page(run_html(view))
     assert "open" in dict(page.attributes)
     for part in ("uname -n", "host", "exit 0", "ada-laptop"):
         assert part in page.text
+
+
+def test_a_calls_time_is_without_that_in_which_it_waited_for_a_person(story, view_of):
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    asked = [story.asks(call_id="c1", approval_id=f"app-{n}") for n in range(3)]
+    waits = [(20.0, 20.0), (15.0, 5.0), (40.0, 10.0)]  # The second lies in the first
+    decided = [
+        story.decides(approval_id=f"app-{n}", waited=waited).model_copy(update={"at": now + timedelta(seconds=at)})
+        for n, (at, waited) in enumerate(waits)
+    ]
+    answered = story.answers("ok", route="host", duration=33.2)
+    view = view_of(story.started(), story.calls(call_id="c1"), *asked, *decided, answered)
+    assert "exit 0 3.2 s" in " ".join(Page(run_html(view)).text.split())
 
 
 def test_long_output_is_cut_with_a_word_about_the_rest(story, view_of):

@@ -284,9 +284,17 @@ def test_a_folded_cell_is_known_by_its_first_line_that_is_new_or_gone(story):
         cells = {str(n): story.change(f"n.ipynb#{n}", kind="code", diff=diff, **fields) for n in range(4)}
         return lines_of(changes_blocks(cells, live=True))
 
-    told = "--- a/n.ipynb#1\n+++ b/n.ipynb#1\n@@ -1,2 +1,3 @@\n import os\n-x\u202e = 1\n+\n+y = 2\n"
+    told = "--- a/n.ipynb#1\n+++ b/n.ipynb#1\n@@ -1,2 +1,3 @@\n import os\n-x\u202e = 1\n+\n+y = 2\n" + "+z\n" * 20
     assert "y = 2" in shown(told)[1]
     assert "x⟨U+202E⟩ = 1" in shown(told, status="deleted")[1]
+
+
+@pytest.mark.parametrize(("cells", "lines", "are_open"), [(4, 15, True), (4, 16, False), (3, 60, True), (20, 3, True)])
+def test_changes_lie_open_while_they_are_few_or_short_together(story, cells, lines, are_open):
+    diff = "@@ -0,0 +1 @@\n" + "+x\n" * lines
+    changes = {str(n): story.change(f"n.ipynb#{n}", kind="code", diff=diff) for n in range(cells)}
+    html = html_of(changes_blocks(changes, live=True))
+    assert html.count(" open>") == (cells if are_open else 0)
 
 
 def test_a_run_with_very_many_files_is_shown_in_part_and_says_so(story):
