@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import ApprovalError, KaguraError, NotHeard
 from kagura_kernel.domain.late_dataclass import dataclass
+from kagura_kernel.domain.nesting import is_deeper_than
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.visible import whole
 from kagura_kernel.jupyter.launch import want
@@ -42,6 +43,7 @@ DRAWN_SECONDS = 3.0
 """How long a front end may take to draw a live card before one of ipywidgets alone takes its place."""
 
 _STYLED = "kagura_styled"
+_DEEPEST = 16
 _FRONT_ENDS = "kagura_front_ends"
 
 # Of the time that passes, how much may be spent on them.
@@ -217,12 +219,9 @@ class Slot:
 
 def _in_whole_letters(pressed: Pressed, content: Mapping[str, Any]) -> None:
     """Tell of a button with � for each half of a character, which no journal, path or terminal can hold."""
-    try:
-        understood = json.loads(whole(json.dumps(content, ensure_ascii=False)))
-    except RecursionError:
-        # No button of ours sends what is nested so deeply.
-        return
-    pressed(understood)
+    # No button of ours sends what is nested more deeply.
+    if not is_deeper_than(content, _DEEPEST):
+        pressed(json.loads(whole(json.dumps(content, ensure_ascii=False))))
 
 
 def _drawn(parts: Mapping[str, Blocks]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from uuid import UUID
 
 from kagura_kernel.domain.errors import NotThisTime
 from kagura_kernel.domain.late_dataclass import dataclass, field, replace
+from kagura_kernel.domain.nesting import is_deeper_than
 from kagura_kernel.domain.plugins import (
     AuditVerdict,
     CanaryStatus,
@@ -35,7 +36,7 @@ from kagura_kernel.domain.plugins import (
 )
 from kagura_kernel.plugins.content import MANIFEST, SOURCE, PluginContent
 from kagura_kernel.plugins.manifest import Found
-from kagura_kernel.plugins.text import is_unseen
+from kagura_kernel.plugins.text import MAX_DEPTH, is_unseen
 
 if TYPE_CHECKING:
     from kagura_kernel.plugins.scan.scanner import ScanResult
@@ -304,6 +305,7 @@ def _visible(text: str) -> str:
 
 MAX_ANSWER = 256 * 1024
 """Characters; no honest report is as long."""
+_TOO_DEEP = "its JSON is nested too deeply"
 
 W = TypeVar("W", Severity, AuditVerdict)
 
@@ -354,10 +356,12 @@ def parse_answer(text: str) -> Answer | Unreadable:
     for candidate in _candidates(text):
         try:
             value = json.loads(candidate, object_pairs_hook=_once, parse_constant=_no_number)
-            if isinstance(value, dict):
+            if is_deeper_than(value, MAX_DEPTH):
+                why = _TOO_DEEP
+            elif isinstance(value, dict):
                 return _answer(value)
         except RecursionError:
-            why = "its JSON is nested too deeply"
+            why = _TOO_DEEP
         except ValueError as error:
             why = str(error) if isinstance(error, _NotTaken) else "its JSON is broken or cut off"
     return Unreadable(why)

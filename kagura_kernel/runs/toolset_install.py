@@ -118,7 +118,7 @@ then install "$folder/env/bin/python" -m pip install "$@" || exit 1
 else echo pip >&2; exit 69
 fi
 for one in "$folder"/env/bin/*; do
-  case ${one##*/} in python*|pip*|activate*|Activate*) ;; *) ln -s "$one" "$folder/bin/" ;; esac
+  case ${one##*/} in [!a-z]*thon|python*|pip*|activate*|Activate*) ;; *) ln -s "$one" "$folder/bin/" ;; esac
 done
 printf 'kagura-installed '
 "$folder/env/bin/python" -I -c 'import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))' "$name"

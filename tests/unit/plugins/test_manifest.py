@@ -147,7 +147,7 @@ def test_a_hint_holds_nothing_that_is_not_seen():
         (b'{"version": NaN}', "NaN is no number"),
         (b'{"version": Infinity}', "Infinity is no number"),
         (b'{"version": ' + b"9" * 5000 + b"}", "not JSON that can be used"),
-        (b'{"name": ' + b"[" * 30_000 + b"]" * 30_000 + b"}", "too deep"),
+        (b'{"name": ' + b"[" * 30_000 + b"]" * 30_000 + b"}", "deep"),
         (b'{"name": ' + b"[" * 20 + b"]" * 20 + b"}", "16 levels deep"),
         (b'{"name": "\\ud800"}', "half of a character"),
         (b'{"name": "' + b"x" * 70_000 + b'"}', "at most 65,536"),

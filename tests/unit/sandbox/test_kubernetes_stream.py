@@ -62,7 +62,14 @@ async def heard(reader: StreamReader) -> tuple[int, bytes]:
 @asynccontextmanager
 async def connected(serve: Callable[[StreamReader, StreamWriter], Awaitable[None]]) -> AsyncIterator[ExecPipe]:
     """A pipe to a server over TLS, from the moment after the handshake of the WebSocket."""
-    server = await asyncio.start_server(serve, _HERE, 0, ssl=serving(_HERE))
+
+    async def served(reader: StreamReader, writer: StreamWriter) -> None:
+        try:
+            await serve(reader, writer)
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(served, _HERE, 0, ssl=serving(_HERE))
     port = server.sockets[0].getsockname()[1]
 
     def connect() -> WebSocket:

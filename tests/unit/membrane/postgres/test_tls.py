@@ -87,6 +87,7 @@ async def test_a_server_that_does_not_speak_tls_ends_the_handshake():
     async def plain(_reader, writer):
         writer.write(b"N" * 100)
         await writer.drain()
+        writer.close()
 
     server = await asyncio.start_server(plain, "127.0.0.1", 0)
     connection = socket.create_connection(("127.0.0.1", server.sockets[0].getsockname()[1]))
