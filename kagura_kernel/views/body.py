@@ -55,7 +55,7 @@ _WIDE = 200
 _TAG = re.compile(r"<[^>]*>")
 
 # The argument that says most about a call, by preference.
-_TELLING = ("command", "code", "path", "file_path", "pattern", "question", "url", "source", "name")
+_TELLING = ("command", "code", "path", "file_path", "pattern", "question", "url", "source", "name", "cell")
 
 
 def item_blocks(item: Item, view: RunView, *, live: bool) -> ui.Blocks:

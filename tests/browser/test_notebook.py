@@ -236,7 +236,7 @@ def test_a_cell_that_failed_is_mended_by_its_button_and_works(open_notebook, lab
     expect(card).to_contain_text("The key was missing.")
     expect(card).to_be_in_viewport(ratio=0.9)
     assert "KeyError: 'total'" in told[0]
-    notebook.picture("fix")
+    notebook.picture("fix", cell=2)
     card.get_by_role("button", name="Apply all changes").click()
     expect(card).to_contain_text("1 applied")
     expect(notebook.done(1)).to_contain_text("{'amount': 1, 'total': 2}")
