@@ -61,7 +61,7 @@ _ANSWERS = ("Enable", "Approve", "Reject")
 
 
 def in_cockpit(act: Callable[[Cockpit, SimpleNamespace], int]) -> Callable[[SimpleNamespace], int]:
-    """A command that does this in a cockpit of its own.
+    """A command that does this in a cockpit of its own, or in that of the conversation in which it was typed.
 
     Raises:
         UnknownName: there is no such plugin or session.
@@ -73,11 +73,15 @@ def in_cockpit(act: Callable[[Cockpit, SimpleNamespace], int]) -> Callable[[Simp
 
     def command(arguments: SimpleNamespace) -> int:
         from kagura_kernel.assembly import close_cockpit, get_cockpit
+        from kagura_kernel.assembly.process import cockpit_here
 
+        stays = cockpit_here() is not None
         try:
             return act(get_cockpit(), arguments)
         finally:
-            close_cockpit()
+            # A conversation's holds what it has enabled.
+            if not stays:
+                close_cockpit()
 
     return command
 
@@ -322,8 +326,8 @@ def named_session(journal: Journal, name: str | None, *, needed: bool = True) ->
         return ""
     if not going_on:
         raise UsageError(
-            "No session goes on that this could be about. Name one with `--session NAME`, and give the notebook’s "
-            "cells the same `--session NAME`."
+            "No session goes on that this could be about. Name one with `--session NAME`, and give a cell, or "
+            "`kagura-kernel run`, the same `--session NAME`."
         )
     raise UsageError(f"Several sessions go on: {', '.join(going_on[:_SHOWN])}. Say which with `--session`.")
 

@@ -1,7 +1,7 @@
 """`kagura-kernel plugin enable` and `plugin audit`: the report, the decision and the form in a terminal.
 
 A plugin is enabled for a session of another process: it is tried out here, with its configuration, and that session
-then hears of it.
+then hears of it. In a conversation (`kagura-kernel repl`) its own session has it at once.
 """
 
 from __future__ import annotations
@@ -151,14 +151,18 @@ def plugin_enable(found: Cockpit, arguments: SimpleNamespace) -> int:
     """Try it out here, decided on and configured, and have a session enable it so; 0. Raises `BrainError` too."""
     row = found.plugins.row(arguments.name)
     session = named_session(found.journal, arguments.session)
-    words = as_typed(arguments.values)
-    check_no_secret(row.name, [field for field, text in arguments.values if masked_field(field, text) != text])
+    words, own = as_typed(arguments.values), session == getattr(arguments, "conversation", None)
+    if not own:
+        check_no_secret(row.name, [field for field, text in arguments.values if masked_field(field, text) != text])
     accept = Risk[arguments.accept_risk.upper()] if arguments.accept_risk else None
-    talk = found.plugins.enable(EnablePlugin(words=words, accept=accept, **_about(arguments)))
+    of = session if own else None
+    talk = found.plugins.enable(EnablePlugin(words=words, accept=accept, session=of, **_about(arguments)))
     row = _followed(talk, arguments)
-    check_no_secret(row.name, [field for field, text in row.config.items() if MASK in text])
     enabled = next(step for step in talk.steps if isinstance(step, PluginEnabled))
-    said = hand_over(found, session, enabled)
+    said = ""
+    if not own:
+        check_no_secret(row.name, [field for field, text in row.config.items() if MASK in text])
+        said = hand_over(found, session, enabled)
     if arguments.json:
         (there,) = as_in(found.journal, session, [replace(row, state=PluginState.CONFIGURED)])
         print(as_json(as_data(there) | {"session": session}))
@@ -192,7 +196,7 @@ def hand_over(found: Cockpit, session: str, enabled: PluginEnabled) -> str:
     if session in live_sessions(journal):
         return f"is enabled in the session {session} as soon as that hears of it, at its next run at the latest"
     minutes = round(LASTS.total_seconds() / 60)
-    return f"is enabled in the session {session} once a notebook uses that name, if it does so within {minutes} minutes"
+    return f"is enabled in the session {session} once a run uses that name, if it does so within {minutes} minutes"
 
 
 def _heard(journal: Journal, session: str, row: PluginRow, since: datetime) -> str:

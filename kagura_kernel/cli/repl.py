@@ -56,7 +56,8 @@ def repl(arguments: SimpleNamespace) -> int:
         sys.stdin.reconfigure(errors="surrogateescape")
 
     try:
-        talk = _Talk(arguments, arguments.session or get_cockpit().session_id)
+        own = get_cockpit().session_id
+        talk = _Talk(arguments, arguments.session or own)
         return talk.at_a_terminal() if sys.stdin.isatty() else talk.by_a_pipe()
     finally:
         close_cockpit()
@@ -126,23 +127,22 @@ class _Talk:
         name = parsed.command.name
         if name in _NOT_HERE:
             raise UsageError(f"/{name}: You are in one already.")
-        arguments = SimpleNamespace(**parsed.values, action=name.split()[-1])
+        values = dict(parsed.values) | {"conversation": self._session}
+        if values.get("session", "") is None and not values.get("new_session"):
+            values["session"] = self._session
         if name == "run":
-            return self._run(arguments)
+            return self._run(SimpleNamespace(**values))
         if name == "help":
             print(help_for(parsed.values["word"], Surface.TERMINAL, prefix="/", width=terminal_width()))
             return OK
-        return call(parsed)
+        return call(parsed._replace(values=values))
 
     def _run(self, arguments: SimpleNamespace) -> int:
-        """`/run` with options of its own, in this process and, where it names no other, in this session."""
-        if arguments.session is None and not arguments.new_session:
-            arguments.session = self._session
+        """`/run` with options of its own, in this process."""
         return _carried_out(intent_of(arguments, task_of(arguments)), as_json=arguments.json)
 
 
 def _carried_out(intent: RunRequest, *, as_json: bool) -> int:
-    # Asked for each time: a command may have closed it.
     outcome, code = carry_out(get_cockpit(), intent)
     tell(outcome, as_json=as_json)
     return code

@@ -87,12 +87,16 @@ def test_by_a_pipe_there_is_no_prompt_and_the_last_line_says_how_it_ended(shell)
     assert (ran.returncode, "IPython's" in ran.stderr) == (2, True)
 
 
-def test_a_command_of_the_conversation_that_closes_what_it_opened_does_not_end_the_session(shell):
-    given = "Go.\n/plugin list\n/run --json Once more.\n/repl\n"
-    ran = shell.run("repl", "--replay", shell.cassette(), "--session", "mine", given=given)
+def test_commands_of_the_conversation_are_about_its_session_and_leave_what_it_has_in_place(shell):
+    enable = "/plugin enable fs-read base_dir=. --static --accept-risk medium\n"
+    given = f"{enable}/plugin list\nGo.\n/run --json Once more.\n/repl\n"
+    cassette = shell.cassette(bash("kagura-host --list > there"))
+    ran = shell.run("repl", "--replay", cassette, "--session", "mine", "--write", "through", given=given)
     assert "You are in one already" in ran.stderr
+    assert "is enabled in the session mine." in ran.stdout
+    assert "fs_read" in (shell.project / "there").read_text()
     rows = json.loads(shell.run("runs", "--json").stdout)
-    assert {row["session_id"] for row in rows} == {"mine"}
+    assert {row["session_id"] for row in rows if row["flavour"] == "agent"} == {"mine"}
 
 
 def test_setup_asks_at_a_terminal_and_writes_down_what_was_chosen(shell):

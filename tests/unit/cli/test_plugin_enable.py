@@ -86,7 +86,7 @@ def test_a_person_reads_the_report_says_yes_and_the_session_is_told(typing, jour
     assert err == ""
     assert "Audit of greeter 1.0.0" in out
     assert "Enable greeter? (e)nable for this session, (a)pprove" in out
-    assert "is enabled in the session S once a notebook uses that name, if it does so within 5 minutes." in out
+    assert "is enabled in the session S once a run uses that name, if it does so within 5 minutes." in out
     assert "`from kagura_host import greeter`" in out
     assert words(journal) == [("enable", "greeter", ("greeting=hi there",))]
     # It was tried out with that configuration, and is not left running here.
