@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import logging
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import asdict, replace
@@ -23,7 +24,7 @@ from kagura_kernel.brain.provider import (
     Turn,
 )
 from kagura_kernel.domain.commands import OutputChunk, OutputListener
-from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, TurnsExhausted, UsageError
+from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, KaguraError, TurnsExhausted, UsageError
 from kagura_kernel.domain.events import (
     BrainSigned,
     OutputStreamed,
@@ -62,6 +63,8 @@ from kagura_kernel.tools.toolbox import Tool, Toolbox
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+
+log = logging.getLogger(__name__)
 
 MAX_DEPTH = 64
 """Levels of a call's arguments; no tool of ours has more than three, and a row nested very deeply cannot be read."""
@@ -353,9 +356,8 @@ async def _listen(context: RunContext, brain: BrainProvider, turn: Turn) -> Endi
     books = Books(context.account, context.recorder, context.parts.price, context.parts.clock)
     own = OwnTools(context)
     context.account.unasked = False
-    stream: AsyncGenerator[BrainEvent, None] = context.checkpoints.thinking(brain, turn)  # type: ignore[assignment]
-    async with aclosing(stream):
-        async for event in stream:
+    async with aclosing(_thoughts(brain, context.checkpoints.thinking(brain, turn))) as thoughts:  # type: ignore[arg-type]
+        async for event in thoughts:
             # While a brain thinks, the rules are compiled; nothing that it says is told before they are.
             await context.redacting.ready()
             match event:
@@ -377,6 +379,20 @@ async def _listen(context: RunContext, brain: BrainProvider, turn: Turn) -> Endi
                     books.close(event)
                     return _done(context, event)
     raise BrainLost(brain.name, "it fell silent without finishing")
+
+
+async def _thoughts(brain: BrainProvider, stream: AsyncGenerator[BrainEvent, None]) -> AsyncGenerator[BrainEvent, None]:
+    """What a brain says; what goes wrong inside of one that another package brings is told as its own."""
+    async with aclosing(stream):
+        try:
+            async for event in stream:
+                yield event
+        except Exception as error:
+            if isinstance(error, KaguraError) or type(brain).__module__.startswith("kagura_kernel."):
+                raise
+            # Its text might hold anything; a person finds it in the log.
+            log.exception("the brain %s failed", brain.name)
+            raise BrainLost(brain.name, f"{type(error).__name__} in its code; the log has the details") from error
 
 
 def _say(recorder: Recorder, event: BrainText | BrainSign) -> None:

@@ -9,6 +9,8 @@
             def make(script):
                 yield MyBrain(script)
             return make
+
+`script` is what its model is to say in each round of a run, a `Round` each: a fake of the model's service answers so.
 """
 
 # ruff: noqa: S101 - a conformance suite asserts; pytest runs it, never python -O

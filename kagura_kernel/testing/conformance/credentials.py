@@ -7,6 +7,8 @@
         def rig(self):
             with my_rig() as rig:
                 yield rig
+
+It is a `credential_service.ProviderRig`: the provider, and a fake of its service made of `LoopbackService`.
 """
 
 # ruff: noqa: D102, S101 - a test's name is its sentence, and a suite asserts; pytest runs it, never python -O

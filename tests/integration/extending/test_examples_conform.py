@@ -23,7 +23,7 @@ from kagura_kernel.membrane.credentials.secret import SecretReference
 from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.testing.chat import Shown
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.conformance.box import BoxChangesConformance, BoxCommandConformance
+from kagura_kernel.testing.conformance.box import BoxChangesConformance, BoxCommandConformance, BoxLifeConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
 from kagura_kernel.testing.conformance.box_fixtures import BoxFixtures, sh
 from kagura_kernel.testing.conformance.brain import BrainConformance, BrainFor, Round
@@ -90,6 +90,10 @@ class TestModestBoxes(ModestBoxes, BoxFixtures):
         await box.close()
         with pytest.raises(SandboxUnavailable):
             await sh(box, "true")
+
+    async def test_the_suite_says_so_where_a_guest_cannot_be_killed_from_inside(self, box):
+        with pytest.raises(pytest.skip.Exception, match="the host kills it"):
+            await BoxLifeConformance().test_a_box_that_dies_says_so(box)
 
 
 class TeamMemories:

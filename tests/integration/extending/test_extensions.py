@@ -41,12 +41,26 @@ raise RuntimeError("no licence for this machine")
 """
 ODD = """
 from kagura_kernel.assembly.chats import ChatKind
+from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainText
 
 def make(*given):
     return object()
 
 def leak(settings, tokens):
     raise RuntimeError(tokens["bot_token"].reveal())
+
+class Crashing:
+    name = "crashing"
+
+    def resolve_auth(self):
+        return AuthContext(ready=True, method="none needed", reason="it is here")
+
+    def capabilities(self):
+        return BrainCapabilities()
+
+    async def run(self, turn):
+        yield BrainText("Hm.")
+        raise KeyError("a secret")
 
 LEAKY = ChatKind(leak, tokens=("bot_token",))
 OTHER = ChatKind(make)
@@ -66,7 +80,7 @@ def broken(tmp_path: Path) -> Iterator[None]:
     parts |= {"kagura_kernel.backends": {"broken": "broken_parts:make"}}
     parts |= {TRANSPORTS: {"broken": "broken_parts:make", "odd": "odd_parts:make", "slack": "odd_parts:make"}}
     parts[TRANSPORTS] |= {"leaky": "odd_parts:LEAKY", "other": "odd_parts:OTHER"}
-    parts[BRAINS] |= {"claude": "odd_parts:make"}
+    parts[BRAINS] |= {"claude": "odd_parts:make", "crashing": "odd_parts:Crashing"}
     with installed_package(tmp_path / "broken-site", parts, modules, name="broken"):
         yield
 
@@ -143,6 +157,14 @@ def test_a_broken_brain_is_told_and_nothing_takes_its_place(name, why, cockpit_o
         cockpit_of().launch(launch(project, brain=name))
     assert told.value.code == "ERR_EXTENSION_BROKEN"
     assert "broken 1.0" in told.value.message
+
+
+@pytest.mark.usefixtures("broken")
+def test_what_goes_wrong_inside_a_brain_of_another_package_is_told_as_that_brain_s(cockpit_of, project):
+    outcome = cockpit_of().launch(launch(project, brain="crashing")).result(60)
+    assert (outcome.status, outcome.error_code) == ("failed", "ERR_BRAIN_LOST")
+    assert "The crashing brain was lost: KeyError in its code; the log has the details." in outcome.error
+    assert "secret" not in outcome.error
 
 
 @pytest.mark.usefixtures("broken")
