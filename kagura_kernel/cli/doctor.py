@@ -90,7 +90,9 @@ def next_step(findings: Sequence[Finding]) -> str:
         for finding in findings
         if finding.state == WARN and finding.part != SANDBOX and finding.name not in _CHOICES
     ]
-    order = [*(finding for finding in failures if finding.part == SANDBOX), *failures, *warnings]
+    # Without room nothing else can be put right.
+    first = [finding for finding in failures if finding.name == "disk"]
+    order = [*first, *(finding for finding in failures if finding.part == SANDBOX), *failures, *warnings]
     return next((f"{finding.then.rstrip('.')} ({finding.name})" for finding in order if finding.then), "")
 
 

@@ -8,6 +8,7 @@ byte.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, bindparam, func, select
 
-from kagura_kernel.domain.errors import JournalTampered, JournalUnreadable, JournalUnwritable, UsageError
+from kagura_kernel.domain.errors import JournalTampered, JournalUnreadable, UsageError
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.database import Database
 from kagura_kernel.journal.encoding import FIRST, stamp
@@ -188,8 +189,8 @@ def back_up(place: str | Path, directory: Path) -> Path:
 
     Raises:
         UsageError: there is no journal, it is in PostgreSQL (which has its own tools), or one lies at the goal.
+            Or the copy cannot be written.
         JournalUnreadable: it cannot be read.
-        JournalUnwritable: the copy cannot be written.
     """
     if isinstance(place, str) and is_url(place):
         raise UsageError("A journal in PostgreSQL is copied by `pg_dump`, and restored by `pg_restore`.")
@@ -210,7 +211,8 @@ def back_up(place: str | Path, directory: Path) -> Path:
         finally:
             half.unlink(missing_ok=True)
     except OSError as error:
-        raise JournalUnwritable(str(goal), error.strerror or str(error)) from error
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(f"{goal} cannot be written: {why}. Name another directory, or make room there.") from error
     return goal
 
 
@@ -241,6 +243,9 @@ def _copy(source: Path, half: Path) -> None:
             # Beside a copy nothing may lie: it is one file, wherever it is carried.
             copy.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.Error as error:
+        if error.sqlite_errorname == "SQLITE_FULL":
+            # Of the copy: nothing else is written.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         raise JournalUnreadable(str(source), f"it cannot be copied: {error}") from error
     with half.open("rb") as file:
         os.fsync(file.fileno())

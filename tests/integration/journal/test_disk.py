@@ -303,6 +303,28 @@ found["left"] = left() == before
     assert found["left"]
 
 
+def test_a_copy_for_which_there_is_no_room_is_told_as_such_and_not_as_a_journal_to_be_moved_away(tmp_path):
+    found = on_a_disk_of_its_own(
+        tmp_path / "books",
+        """
+full = home.with_name("full")
+full.mkdir()
+mount("-t", "tmpfs", "-o", "size=16k", "tmpfs", str(full))
+Journal.open(home).close()
+from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.journal.export import back_up
+try:
+    back_up(home, full / "copy")
+except KaguraError as error:
+    found["said"] = f"{error.code}: {error}"
+found["left"] = [one.name for one in (full / "copy").iterdir()]
+""",
+    )
+    assert found["said"].startswith("ERR_USAGE: ")
+    assert "full/copy/journal.db cannot be written: no space left on device." in found["said"]
+    assert found["left"] == []
+
+
 def test_rows_that_are_written_while_it_is_read_only_for_us_are_read(tmp_path):
     found = on_a_disk_of_its_own(
         tmp_path / "books",

@@ -345,6 +345,8 @@ NO_BOX = row("boxes", "fail", "Install bubblewrap: `apt install bubblewrap`.", "
 LOST = row("runs", "fail", "`kagura-kernel kill run-1` marks them as lost")
 OPEN = row("data directory", "warn", "`chmod 700 /home/ada/books`")
 NO_LAB = row("jupyter lab", "warn", "`pip install 'kagura-kernel[lab]'`")
+NO_ROOM = row("disk", "fail", "make room")
+NO_MEMORY = row("memory", "fail", "`kagura-kernel setup memory` chooses another place", "memory")
 NO_KEYCHAIN = row("secret back-ends", "warn", "unlock one")
 
 
@@ -352,6 +354,7 @@ NO_KEYCHAIN = row("secret back-ends", "warn", "unlock one")
     ("findings", "expected"),
     [
         ([NO_BRAIN, LOST, NO_DOCKER, NO_BOX], "Install bubblewrap: `apt install bubblewrap` (boxes)"),
+        ([NO_BRAIN, NO_MEMORY, NO_BOX, NO_ROOM], "make room (disk)"),
         ([NO_BRAIN, NO_DOCKER, LOST, OPEN], "`kagura-kernel kill run-1` marks them as lost (runs)"),
         ([NO_BRAIN, NO_DOCKER, OPEN], "`kagura-kernel setup brain` (brain)"),
         ([row("brain", "ok"), NO_DOCKER, OPEN], "`chmod 700 /home/ada/books` (data directory)"),

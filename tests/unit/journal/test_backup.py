@@ -3,7 +3,7 @@ import stat
 
 import pytest
 
-from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable, UsageError
+from kagura_kernel.domain.errors import JournalUnreadable, UsageError
 from kagura_kernel.journal.export import back_up
 from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
@@ -61,7 +61,7 @@ def test_what_is_no_journal_leaves_no_copy(tmp_path):
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     Journal.open(tmp_path / "books").close()
     (tmp_path / "file").write_text("")
-    with pytest.raises(JournalUnwritable, match="file"):
+    with pytest.raises(UsageError, match=r"file/copy/journal\.db cannot be written: "):
         back_up(tmp_path / "books", tmp_path / "file" / "copy")
 
 
