@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver
+from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.commands import OutputFilter
 from kagura_kernel.domain.errors import ApprovalDenied, SandboxUnavailable
@@ -91,9 +91,10 @@ class Membrane:
         self.record(RunGranted, **self.grant.to_event(), beyond=self.grant.beyond(self.parts.terms), by=by)
         if not asked_for:
             return
-        decision = await self.approver.approve(self._question(notes))
+        question = self._question(notes)
+        decision = await self.approver.approve(question)
         if not decision.allowed:
-            raise ApprovalDenied("The start of this run", f"{decision.verdict} by {decision.by}")
+            raise ApprovalDenied("The start of this run", _why_not(decision, question.title))
         if decision.answer == THIS_SESSION:
             self._for_session = True
             self.powers.writable_root |= self.grant.writable_root
@@ -275,3 +276,9 @@ class Membrane:
     def _crossed(self, fact: EgressDecided | EgressClosed) -> None:
         fields = {name: getattr(fact, name) for name in type(fact).model_fields if name not in _MEANT_FOR_THE_RUN}
         self.record(type(fact), **fields)
+
+
+def _why_not(decision: Decision, title: str) -> str:
+    if decision.via == "policy":
+        return f"it asks '{title}', and nobody can be asked here"
+    return "nobody answered in time" if decision.verdict is Verdict.TIMEOUT else f"{decision.verdict} by {decision.by}"
