@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -42,11 +43,10 @@ from kagura_kernel.domain.former_names import former_variables
 from kagura_kernel.domain.policy import IsolationClass, SandboxPolicy
 from kagura_kernel.domain.settings import mistyped_variables
 from kagura_kernel.journal.owner import process_owner
+from kagura_kernel.journal.place import FILE_NAME, no_journal
 from kagura_kernel.sandbox.selection import AUTO, BY_NAME, SHARED_NEEDS, is_shared
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kagura_kernel.cockpit.status import PartStatus
     from kagura_kernel.domain.settings import Settings
 
@@ -69,7 +69,11 @@ def doctor(arguments: SimpleNamespace) -> int:
         UsageError: the time makes no sense, or a journal was named and is not there.
     """
     since = read_time(arguments.since, datetime.now(UTC))
-    findings = look(load_settings(os.environ), place_of(arguments), since, full=arguments.full)
+    place = place_of(arguments)
+    if arguments.dir and not (file := Path(place) / FILE_NAME).exists():
+        # The name is probably wrong. Of the journal in use that there is none yet is a finding.
+        raise no_journal(str(file))
+    findings = look(load_settings(os.environ), place, since, full=arguments.full)
     failed = any(finding.state == FAIL for finding in findings)
     then = next_step(findings)
     record = {"ok": not failed, "findings": [asdict(finding) for finding in findings], "next": then}

@@ -233,6 +233,12 @@ def test_several_denials_by_a_person_need_somebody_and_those_by_policy_do_not(jo
     assert found(capsys, "--since", later)["denials"]["state"] == "ok"
 
 
+def test_a_journal_that_is_named_and_is_not_there_is_told_as_by_every_other_command(tmp_path, refuses):
+    assert f"There is no journal {tmp_path / 'typo' / 'journal.db'} yet" in refuses(
+        "doctor", "--dir", str(tmp_path / "typo")
+    )
+
+
 def test_a_wrong_credential_configuration_needs_somebody(tmp_path, capsys):
     folder = tmp_path / "config" / "kagura-kernel"
     folder.mkdir(parents=True)
