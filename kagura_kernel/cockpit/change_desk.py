@@ -292,13 +292,17 @@ class ChangeDesk:
     def discard(self, run_id: str, paths: Sequence[str] | None = None, *, by: str) -> ChangesSettled:
         """Give changes up: all that are proposed, or those at `paths`.
 
+        One in conflict is given up by its path alone; where others are, it is told of among `conflicts`.
+
         Raises:
             RunUnknown: there is no such run.
             UnknownName: the run changed no such file.
-            ChangeConflict: what is left conflicts with the project, and is given up by its path alone.
+            ChangeConflict: nothing is left but what conflicts with the project.
         """
         started, changes = start_and_changes(self._journal, run_id)
-        return self._record(started, discarded=tuple(c.path for c in _pick(changes, paths)), by=by)
+        given_up = tuple(change.path for change in _pick(changes, paths))
+        left = () if paths else tuple(path for path, change in by_path(changes).items() if change.state == "conflict")
+        return self._record(started, discarded=given_up, conflicts=left, by=by)
 
     def apply_hunks(self, run_id: str, path: str, numbers: Sequence[int], *, by: str, of: str = "") -> ChangesSettled:
         """Bring parts of one file's difference into the project; the rest of it goes on waiting.

@@ -464,7 +464,15 @@ _WORK_COMMANDS = (
         ("commits", "commits last"),
         detail="The run is `last` when none is named. In a terminal the difference of each follows the table.",
     ),
-    Command("discard", "give a run’s changes up", BOTH, (_RUN, _PATHS), (_HUNK, _COMMITS, *_BOOKS), ("discard last",)),
+    Command(
+        "discard",
+        "give a run’s changes up",
+        BOTH,
+        (_RUN, _PATHS),
+        (_HUNK, _COMMITS, *_BOOKS),
+        ("discard last",),
+        detail="One in conflict is given up where it is named. In a terminal the exit code is 1 when one was left.",
+    ),
     Command(
         "undo",
         "take back what was applied: the project has again what it had before, and the change waits again",

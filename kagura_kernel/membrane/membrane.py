@@ -280,5 +280,5 @@ class Membrane:
 
 def _why_not(decision: Decision, title: str) -> str:
     if decision.via == "policy":
-        return f"it asks '{title}', and nobody can be asked here"
+        return f"nobody can be asked here (“{title}”)"
     return "nobody answered in time" if decision.verdict is Verdict.TIMEOUT else f"{decision.verdict} by {decision.by}"

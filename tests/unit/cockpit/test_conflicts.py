@@ -114,6 +114,21 @@ def test_a_conflict_is_not_given_up_with_all_else_and_whoever_tries_is_told(cock
     assert conflict.state == "conflict"
 
 
+def test_a_conflict_that_stays_when_all_else_is_given_up_is_told(cockpit_with, project):
+    written = [Ask("write_file", {"path": name, "content": THEIRS}) for name in ("a.txt", "b.txt")]
+    cockpit = cockpit_with([*written, "Done."])
+    run_id = cockpit.launch(RunRequest(task="do it", project=project)).result(60).run_id
+    (project / "a.txt").write_text(NEAR)
+    with pytest.raises(ChangeConflict):
+        cockpit.changes_desk.apply(run_id, ["a.txt"], by="ann")
+    settled = cockpit.changes_desk.discard(run_id, by="ann")
+    assert (settled.discarded, settled.conflicts) == (("b.txt",), ("a.txt",))
+    assert {change.path: change.state for change in cockpit.changes(run_id)} == {
+        "a.txt": "conflict",
+        "b.txt": "discarded",
+    }
+
+
 def test_what_was_saved_since_it_was_shown_is_not_overwritten(cockpit_with, project):
     conflict = Conflict(cockpit_with, project, FAR)
     seen = conflict.sides.seen

@@ -199,8 +199,8 @@ def test_a_budget_is_asked_for_before_anything_starts_and_a_no_starts_nothing(
 def test_where_nobody_can_be_asked_it_is_said_what_was_asked(cockpit_with, project, registry):
     cockpit = cockpit_with(registry=registry)
     outcome = cockpit.launch(cell(project, "true", grants=("fake:read",), headless=True)).result(60)
-    asked = "it asks 'Let this run hold fake:read', and nobody can be asked here"
-    assert outcome.error == f"The start of this run was not approved: {asked}."
+    why = "nobody can be asked here (“Let this run hold fake:read”)"
+    assert outcome.error == f"The start of this run was not approved: {why}."
 
 
 def test_a_lease_is_used_without_entering_the_box_and_given_back_at_the_end(
