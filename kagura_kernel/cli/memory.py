@@ -106,7 +106,7 @@ def lessons(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
             one.memory.id,
             "trusted" if one.trusted else "NOT trusted",
             f"{one.seen:,}",
-            one.failure.trigger or one.memory.summary,
+            one.went_wrong,
             one.failure.said or "-",
             one.fix_shown or "-",
         )

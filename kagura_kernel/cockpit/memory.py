@@ -444,7 +444,7 @@ def _lines(lesson: Lesson, fixes: list[Memory]) -> Iterator[str]:
     memory = lesson.memory
     seen = f"seen {lesson.seen} times" if lesson.seen > 1 else "seen once"
     yield f"  {memory.id}: {_mark(memory)}, {seen}, from {one_line(source_words(memory.source))}"
-    yield f"    what went wrong: {_words(lesson.failure.trigger)}"
+    yield f"    what went wrong: {_words(lesson.went_wrong)}"
     if lesson.failure.said:
         yield f"    what was said then: {_words(lesson.failure.said)}"
     for fix in fixes:

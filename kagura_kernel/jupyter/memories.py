@@ -377,7 +377,7 @@ def lessons_table(found: Sequence[Lesson], now: datetime) -> MemoryFrame:
     table = memories_table([Recalled(one.memory, 0.0) for one in found], now, searched=False)
     # As a person reads it: with what mended it.
     table["summary"] = [visible(one.shown) for one in found]
-    columns = "trigger=failure.trigger said=failure.said fix=fix_shown seen:int prevents task"
+    columns = "trigger=went_wrong said=failure.said fix=fix_shown seen:int prevents task"
     own = table_of(found, columns, prevents=lambda one: ", ".join(one.prevents)).set_index(table.index)
     return MemoryFrame(own.join(table.drop(columns="said")))
 

@@ -209,6 +209,11 @@ class Lesson:
         return self.trusted and self.memory.promoted_by != VERIFICATION
 
     @property
+    def went_wrong(self) -> str:
+        """What went wrong, for a person; of a lesson that somebody wrote down themselves, what they wrote."""
+        return self.failure.trigger or one_line(self.memory.text)
+
+    @property
     def fix_shown(self) -> str:
         """What mended it, for a person. Of a lesson that is trusted the newest may still be an agent's word: marked."""
         return f"(not trusted) {self.failure.fix}" if self._doubts_fix else self.failure.fix
@@ -224,7 +229,7 @@ class Lesson:
         said = f" It said: {quoted(failure.said)}{'' if failure.said.endswith('.') else '.'}" if failure.said else ""
         mark = " (not trusted)" if self._doubts_fix else ""
         mended = f" What mended it{mark}: {_sentence(failure.fix)}" if failure.fix else ""
-        return f"{_sentence(failure.trigger)}{said}{mended}"
+        return f"{_sentence(self.went_wrong)}{said}{mended}"
 
 
 def lesson_id(failure: Failure, scope: str, task: str = "") -> str:

@@ -159,6 +159,13 @@ def test_lessons_have_their_own_columns_and_the_same_list(memory):
     assert lessons_table([], NOW).empty
 
 
+def test_a_lesson_that_a_person_wrote_down_is_shown_in_their_words(memory):
+    memory.remember(Draft("Run the\nmigrations first.", Source(Author.HUMAN, by="ann"), type=LESSON, id="mem-hers"))
+    frame = lessons_table(lessons(memory, Query("")), NOW)
+    assert frame.loc["mem-hers"]["trigger"] == "Run the migrations first."
+    assert "Run the migrations first." in repr(frame)
+
+
 def test_all_that_a_promotion_would_let_agents_read_lies_open_beside_its_button(memory):
     source = Source(Author.ENGINE, run_id="run-1")
     data = {"kind": "command", "trigger": "`make`: exit 2", "said": "<b>no cmake"}
