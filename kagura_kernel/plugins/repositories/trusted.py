@@ -317,7 +317,9 @@ def _told(error: Exception) -> tuple[str, str]:
         case exceptions.DownloadError():
             return f"cannot be read: it {error}", "Try again later."
         case _:
-            return f"has no index that can be used: {str(error).splitlines()[0][:200]}", owner
+            # Some of the library's errors say nothing.
+            why = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            return f"has no index that can be used: {why}", owner
 
 
 def _base(place: str) -> str:

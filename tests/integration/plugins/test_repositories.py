@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 import threading
@@ -171,6 +172,13 @@ def test_parts_of_different_times_are_refused(shelf, site, issue):
     issue("1.1.0")
     shutil.copy(site / "metadata/1.targets.json", site / "metadata/2.targets.json")
     refused(shelf, "parts of different ones")
+
+
+@pytest.mark.usefixtures("trusted")
+def test_an_index_that_nobody_could_have_signed_is_refused(shelf, site):
+    index = site / "metadata/timestamp.json"
+    index.write_bytes(re.sub(rb'"version": ?1\b', b'"version": NaN', index.read_bytes()))
+    refused(shelf, "no index that can be used")
 
 
 def test_an_index_that_has_expired_is_refused(shelf, site, url, tmp_path):
