@@ -226,7 +226,7 @@ def fetch_archive(url: str, transport: httpx.BaseTransport | None = None, *, loo
             address = httpx.URL(url)
             for _ in range(MAX_REDIRECTS + 1):
                 _check(address, loopback=loopback)
-                with client.stream("GET", address) as response:
+                with client.stream("GET", address, headers={"accept-encoding": "identity"}) as response:
                     if response.next_request is None:
                         return _body(response)
                     address = response.next_request.url
@@ -251,7 +251,8 @@ def _body(response: httpx.Response) -> bytes:
         raise NotAnswered(f"cannot be fetched: the server answers {answer}", response.status_code)
     data = bytearray()
     latest = time.monotonic() + MAX_SECONDS
-    for part in response.iter_bytes():
+    # As it came: unpacked, a few bytes may be more than there is memory for.
+    for part in response.iter_raw():
         data += part
         if time.monotonic() > latest:
             raise NotUnpacked(f"takes longer than {MAX_SECONDS:g} s")

@@ -106,7 +106,7 @@ class Asker:
                 request = self._client.build_request(
                     "GET",
                     address,
-                    headers={"Accept": accept} | self._shown(address),
+                    headers={"Accept": accept, "Accept-Encoding": "identity"} | self._shown(address),
                     timeout=self._seconds,
                     extensions=self._deadline.extensions(self._redirects.watch(address.host)),
                 )
@@ -135,7 +135,8 @@ class Asker:
         if response.status_code != _OK:
             raise NoAnswer(f"it answers {response.status_code}")
         data = bytearray()
-        for part in response.iter_bytes():
+        # As it came: unpacked, a few bytes may be more than there is memory for.
+        for part in response.iter_raw():
             data += part
             if len(data) > limit:
                 raise NoAnswer(f"it answers with more than {limit >> 20 or 1} MiB")

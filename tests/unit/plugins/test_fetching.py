@@ -1,3 +1,5 @@
+import gzip
+
 import httpx
 import pytest
 
@@ -16,6 +18,10 @@ def serve(pages: dict[str, httpx.Response | Exception], asked: list[str]) -> htt
     return httpx.MockTransport(answer)
 
 
+def whole(data: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
+    return httpx.Response(200, headers=headers, stream=httpx.ByteStream(data))
+
+
 def to(url: str) -> httpx.Response:
     return httpx.Response(302, headers={"location": url})
 
@@ -25,10 +31,16 @@ def test_bytes_come_over_https_and_redirects_are_followed():
     pages = {
         "https://a.example/x.zip": to("https://b.example/y.zip"),
         "https://b.example/y.zip": to("/z.zip"),
-        "https://b.example/z.zip": httpx.Response(200, content=b"PK"),
+        "https://b.example/z.zip": whole(b"PK"),
     }
     assert fetch_archive("https://a.example/x.zip", serve(pages, asked)) == b"PK"
     assert len(asked) == 3
+
+
+def test_what_a_server_has_packed_unasked_stays_packed():
+    packed = gzip.compress(gzip.compress(b"\0" * 100_000))
+    page = whole(packed, {"content-encoding": "gzip, gzip"})
+    assert fetch_archive("https://a.example/", serve({"https://a.example/": page}, [])) == packed
 
 
 @pytest.mark.parametrize(
@@ -89,6 +101,4 @@ def test_what_the_server_or_the_network_says_is_told():
 def test_an_archive_that_trickles_in_is_given_up_on(monkeypatch):
     monkeypatch.setattr(installation, "MAX_SECONDS", -1.0)
     with pytest.raises(NotUnpacked, match="takes longer than"):
-        fetch_archive(
-            "https://a.example/x.zip", serve({"https://a.example/x.zip": httpx.Response(200, content=b"PK")}, [])
-        )
+        fetch_archive("https://a.example/x.zip", serve({"https://a.example/x.zip": whole(b"PK")}, []))

@@ -1,4 +1,5 @@
 import contextlib
+import gzip
 import json
 import stat
 import time
@@ -18,6 +19,7 @@ from kagura_kernel.kit.packages.hosts import Found, LookUpFailed, tool_hosts
 from kagura_kernel.kit.packages.lookup import (
     MAX_KEPT,
     MAX_REDIRECTS,
+    Asker,
     NotFound,
     PackageLookUp,
     Published,
@@ -215,6 +217,13 @@ def test_an_answer_of_any_size_ends_at_the_bound():
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=endless()))
     with pytest.raises(LookUpFailed, match="more than 32 MiB"):
         PackageLookUp(sources_of({}), None, FakeClock(), transport)(parse_package("npm:x"))
+
+
+def test_what_a_registry_has_packed_unasked_stays_packed():
+    packed = gzip.compress(gzip.compress(b"\0" * 100_000))
+    answer = httpx.Response(200, headers={"content-encoding": "gzip, gzip"}, stream=httpx.ByteStream(packed))
+    with Asker("https://a.example", httpx.MockTransport(lambda _: answer)) as asker:
+        assert asker.ask("https://a.example/")[0] == packed
 
 
 def test_an_answer_that_comes_in_drops_ends_at_the_deadline():
