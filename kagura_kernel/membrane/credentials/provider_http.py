@@ -37,6 +37,9 @@ TIMEOUT = 10.0
 LARGEST = 1 << 20
 """Bytes of an answer; a longer one is none."""
 
+AS_IT_IS = {"accept-encoding": "identity"}
+"""Asks for an answer that is not packed, and is read as it comes: a few bytes may unpack into gigabytes."""
+
 _TOO_MANY = 429
 _FORBIDDEN = 403
 _WRONG_KEY = frozenset({401, _FORBIDDEN})
@@ -150,11 +153,11 @@ class ProviderHttp:
                     verify=machine_trust(), timeout=self.timeout, follow_redirects=False, mounts=DIRECT
                 ) as client,
                 client.stream(
-                    method, self._base + path, headers=dict(headers), json=json_body, params=parameters
+                    method, self._base + path, headers={**AS_IT_IS, **headers}, json=json_body, params=parameters
                 ) as response,
             ):
                 body = bytearray()
-                async for piece in response.aiter_bytes():
+                async for piece in response.aiter_raw():
                     body += piece
                     if len(body) > LARGEST:
                         raise self.unclear("its answer is too large")

@@ -189,6 +189,15 @@ _OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _TOO_MANY, _BROKEN = 200, 401, 403, 
 _TRY_LATER = "Try again later"
 
 
+@dataclass(frozen=True, slots=True)
+class CloudAnswer:
+    """What the server answered."""
+
+    status: int  # Of HTTP
+    headers: Mapping[str, str] = field(default_factory=dict)  # Names in lower case
+    body: bytes = field(default=b"", repr=False)  # As it came
+
+
 class _Passing(Exception):
     """Something that may go well the next time; `sent` says whether the server may have acted."""
 
@@ -298,7 +307,7 @@ class CloudWire:
         for attempt in (1, 2):
             session = self._begun()
             response = self._post("tools/call", parameters, session)
-            if response.status_code != _NOT_FOUND:
+            if response.status != _NOT_FOUND:
                 break
             with self._lock:
                 # Only while it is still the stale one: another thread may have begun a new one.
@@ -315,26 +324,29 @@ class CloudWire:
         client = {"name": "kagura-kernel", "version": "1"}
         told = {"protocolVersion": _PROTOCOL, "capabilities": {}, "clientInfo": client}
         response = self._post("initialize", told, "")
-        if response.status_code == _NOT_FOUND:
+        if response.status == _NOT_FOUND:
             raise self.unavailable("there is no memory service at this address", "Correct the address")
         self._result(response)
-        session = str(response.headers.get("mcp-session-id", ""))
+        session = response.headers.get("mcp-session-id", "")
         if not session:
             raise self.unavailable("it begins no session", "See that the address ends with /mcp")
         with self._lock:
             self._session = session
         return session
 
-    def _post(self, method: str, parameters: Mapping[str, Any], session: str) -> httpx.Response:
+    def _post(self, method: str, parameters: Mapping[str, Any], session: str) -> CloudAnswer:
         body = {"jsonrpc": "2.0", "id": next(self._numbers), "method": method, "params": dict(parameters)}
         headers = {"mcp-session-id": session} if session else {}
         return self._send("POST", self._access.url, json=body, headers=headers, missing_is_answer=True)
 
-    def _send(self, method: str, url: str, *, missing_is_answer: bool = False, **more: Any) -> httpx.Response:
+    def _send(self, method: str, url: str, *, missing_is_answer: bool = False, **more: Any) -> CloudAnswer:
         import httpx
 
         try:
-            response = self._http().request(method, url, **more)
+            with self._http().stream(method, url, **more) as response:
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                self._judge(response.status_code, headers, missing_is_answer=missing_is_answer)
+                return CloudAnswer(response.status_code, headers, self._body(response))
         # The last of them for a host whose xn-- part stands for no name.
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, UnicodeError) as error:
             advice = "See that you are online and that the address is right"
@@ -345,11 +357,22 @@ class CloudWire:
         except (httpx.HTTPError, RuntimeError) as error:
             why = f"the connection broke ({_words(error)}), and it may have done what it was asked"
             raise _Passing(self.unavailable(why, _TRY_LATER), sent=True) from None
-        self._judge(response, missing_is_answer=missing_is_answer)
-        return response
 
-    def _judge(self, response: httpx.Response, *, missing_is_answer: bool) -> None:
-        status = response.status_code
+    def _body(self, response: httpx.Response) -> bytes:
+        """All of an answer that comes in time, as it comes: unpacked, a few bytes may fill the memory."""
+        import httpx
+
+        latest = time.monotonic() + self._timeout
+        body = bytearray()
+        for part in response.iter_raw():
+            body += part
+            if len(body) > _LARGEST:
+                raise _Passing(self.unclear(), sent=True)
+            if time.monotonic() > latest:
+                raise httpx.ReadTimeout("")
+        return bytes(body)
+
+    def _judge(self, status: int, headers: Mapping[str, str], *, missing_is_answer: bool) -> None:
         if _OK <= status < 300 or (status == _NOT_FOUND and missing_is_answer):  # noqa: PLR2004 - what HTTP calls success
             return
         if status == _UNAUTHORIZED:
@@ -358,7 +381,7 @@ class CloudWire:
         if status == _FORBIDDEN:
             raise self.unavailable("this key may not do that there", "Ask the workspace's owner for the right")
         if status == _TOO_MANY:
-            wait = response.headers.get("retry-after", "")
+            wait = headers.get("retry-after", "")
             raise self.unavailable(
                 "it was asked too often", f"Wait {wait} s" if _NUMBER.fullmatch(wait) else _TRY_LATER
             )
@@ -369,7 +392,7 @@ class CloudWire:
             raise _Passing(error, sent=True)
         raise error
 
-    def _result(self, response: httpx.Response) -> Mapping[str, Any]:
+    def _result(self, response: CloudAnswer) -> Mapping[str, Any]:
         told = self._object(response)
         error = told.get("error")
         if isinstance(error, dict):
@@ -379,9 +402,9 @@ class CloudWire:
         result = told.get("result")
         return result if isinstance(result, dict) else {}
 
-    def _object(self, response: httpx.Response) -> Mapping[str, Any]:
+    def _object(self, response: CloudAnswer) -> Mapping[str, Any]:
         try:
-            told = response.json() if len(response.content) <= _LARGEST else None
+            told = json.loads(response.body)
         except (ValueError, RecursionError):
             told = None
         if not isinstance(told, dict):
@@ -419,7 +442,7 @@ class CloudWire:
             if self._client is None:
                 self._client = httpx.Client(
                     timeout=httpx.Timeout(self._timeout, connect=CONNECT),
-                    headers={"authorization": f"Bearer {self._access.key}"},
+                    headers={"authorization": f"Bearer {self._access.key}", "accept-encoding": "identity"},
                     follow_redirects=False,
                 )
             return self._client

@@ -16,6 +16,7 @@ from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable, SecretUn
 from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits
 from kagura_kernel.membrane.credentials.provider_http import (
+    AS_IT_IS,
     DIRECT,
     LARGEST,
     Answer,
@@ -157,9 +158,9 @@ class _Transport:
 
         del timeout  # ours is shorter
         try:
-            with self._client.stream(method, url, content=body, headers=dict(headers or {})) as answer:
+            with self._client.stream(method, url, content=body, headers={**(headers or {}), **AS_IT_IS}) as answer:
                 data = bytearray()
-                for piece in answer.iter_bytes():
+                for piece in answer.iter_raw():
                     data += piece
                     if len(data) > LARGEST:
                         raise TransportError("the answer is too large")  # type: ignore[no-untyped-call]

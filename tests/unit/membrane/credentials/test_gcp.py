@@ -1,7 +1,9 @@
 """What Google answers when it says no, and addresses that stand for no host."""
 
+import gzip
 import json
 
+import httpx
 import pytest
 from google.auth.exceptions import TransportError
 
@@ -29,6 +31,14 @@ def test_how_long_it_wants_to_be_left_alone_is_a_number_or_not_known(said, secon
 def test_a_host_that_stands_for_no_name_cannot_be_reached():
     with _Transport(1.0) as transport, pytest.raises(TransportError):
         transport("https://xn--a/token")
+
+
+def test_an_answer_that_was_packed_unasked_stays_packed(monkeypatch):
+    packed = gzip.compress(b"x" * 100_000)
+    answer = httpx.Response(200, headers={"content-encoding": "gzip"}, stream=httpx.ByteStream(packed))
+    with _Transport(1.0) as transport, httpx.Client(transport=httpx.MockTransport(lambda _: answer)) as client:
+        monkeypatch.setattr(transport, "_client", client)
+        assert transport("https://oauth2.example/token").data == packed
 
 
 @pytest.mark.parametrize("answer", [b"[" * 100_000, b'{"accessToken": "x", "expireTime": ["soon"]}'])

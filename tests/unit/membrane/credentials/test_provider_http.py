@@ -1,3 +1,4 @@
+import gzip
 import traceback
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -89,6 +90,13 @@ async def test_an_answer_that_is_too_large_is_not_read(echo: Echo) -> None:
     echo.reply = Reply(200, b"x" * (2 << 20))
     with pytest.raises(LeaseUnavailable, match="too large"):
         await ProviderHttp("x", echo.url).send("GET", "/", headers={})
+
+
+async def test_an_answer_that_was_packed_unasked_stays_packed(echo: Echo) -> None:
+    packed = gzip.compress(b"x" * (2 << 20))
+    echo.reply = Reply(200, packed, {"content-encoding": "gzip"})
+    assert (await ProviderHttp("x", echo.url).send("GET", "/", headers={})).body == packed
+    assert echo.call.headers["accept-encoding"] == "identity"
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])

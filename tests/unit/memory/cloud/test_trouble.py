@@ -1,5 +1,6 @@
 """Every way in which the cloud fails is told with what to do about it, and nothing is done twice."""
 
+import gzip
 import json
 import traceback
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from kagura_kernel.memory.cloud.store import CloudMemory
 from kagura_kernel.memory.cloud.wire import CloudAccess, CloudEvents
 from kagura_kernel.memory.store import ready
 from kagura_kernel.testing.conformance.memory_rig import draft
-from kagura_kernel.testing.credential_service import Trouble
+from kagura_kernel.testing.credential_service import Reply, Trouble
 from tests.support.memory_cloud.server import CONTEXT, KEY, READ_ONLY_KEY, RESOURCE, FakeMemoryCloudServer
 
 ID = "00000000-0000-4000-8000-00000000000a"
@@ -143,6 +144,31 @@ def test_being_asked_too_often_says_how_long_to_wait(memory, server):
         memory.check()
 
 
+def test_an_answer_has_an_end_however_it_is_packed(memory, server, monkeypatch):
+    endless = iter(lambda: b" " * 2**20, b"")
+    page = httpx.Response(200, content=endless)
+    with httpx.Client(transport=httpx.MockTransport(lambda _: page)) as client:
+        monkeypatch.setattr(memory._wire, "_client", client)
+        monkeypatch.setattr(wire, "_PAUSES", ())
+        with pytest.raises(MemoryUnavailable, match="cannot be understood"):
+            memory.check()
+    packed = Reply(200, gzip.compress(b'{"version": "0.77.0"}'), {"content-encoding": "gzip"})
+    monkeypatch.setattr(server, "respond", lambda _: packed)
+    monkeypatch.setattr(memory._wire, "_client", None)
+    with pytest.raises(MemoryUnavailable, match="cannot be understood"):
+        memory.check()
+
+
+def test_an_answer_that_comes_in_drops_ends(memory, monkeypatch):
+    monkeypatch.setattr(wire, "_PAUSES", ())
+    monkeypatch.setattr(memory._wire, "_timeout", -1.0)
+    page = httpx.Response(200, content=iter([b"{", b"}"]))
+    with httpx.Client(transport=httpx.MockTransport(lambda _: page)) as client:
+        monkeypatch.setattr(memory._wire, "_client", client)
+        with pytest.raises(MemoryUnavailable, match="did not answer within"):
+            memory.check()
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -159,7 +185,8 @@ def test_being_asked_too_often_says_how_long_to_wait(memory, server):
 def test_an_answer_that_makes_no_sense_raises_nothing_but_what_is_told(monkeypatch, answer):
     def send(_method, url, **_):
         told = json.dumps({"result": {"content": [{"text": answer}]}})
-        return httpx.Response(200, headers={"mcp-session-id": "s"}, text=told if url.endswith("/mcp") else answer)
+        said = told if url.endswith("/mcp") else answer
+        return wire.CloudAnswer(200, {"mcp-session-id": "s"}, said.encode())
 
     memory = CloudMemory(CloudAccess("https://memory.example/mcp", CONTEXT, KEY))
     monkeypatch.setattr(memory._wire, "_send", send)
