@@ -7,13 +7,15 @@ by looking, because the manifest may come last. A finding says where and why, an
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import posixpath
 import tarfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.domain.late_dataclass import dataclass, field
@@ -130,19 +132,45 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, seen: _Seen,
         return
     head = content.peek(_SNIFFED)[:_SNIFFED]
     if head[_TAR_MAGIC] == b"ustar" or head.startswith((_GZIP, _ZSTD)) or name.endswith("layer.tar"):
-        _read_layer(content, reader_for(name))
+        # All members of a gzip file, as Docker reads them; `tarfile` by itself ends with the first.
+        plain: Any = gzip.GzipFile(fileobj=content) if head.startswith(_GZIP) else content
+        _read_layer(plain, reader_for(name))
     elif head[:1] in (b"{", b"[") and member.size <= _LARGEST_JSON:
-        seen.documents[name] = json.loads(content.read())
+        seen.documents[name] = json.loads(content.read(), object_pairs_hook=_once_each)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; Docker may read another one than we do where a key stands twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("the daemon's archive has a document in which a key stands twice")
+    return found
+
+
+class _Entry(tarfile.TarInfo):
+    """An entry whose header has to be one; `tarfile` by itself takes what is none for the end of the layer."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            if not any(buf):
+                raise
+            raise tarfile.ReadError(str(error)) from error
 
 
 def _read_layer(content: IO[bytes], reader: LayerFacts) -> None:
     try:
-        with tarfile.open(fileobj=content, mode="r|*") as layer:
+        with tarfile.open(fileobj=content, mode="r|", tarinfo=_Entry) as layer:
             for member in layer:
+                if layer.pax_headers.keys() - {"comment"}:
+                    # They would give each file another name, owner or size than Docker does, which passes them over.
+                    raise tarfile.ReadError("it has headers for all of its files")
                 reader.entry(member, _content(layer, member))
                 # The library remembers every entry that it has passed.
                 layer.members.clear()  # type: ignore[attr-defined]
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         reader.broken(f"it cannot be read ({error})")
 
 
@@ -313,10 +341,22 @@ def verify_images(daemon: ImageDaemon, images: Sequence[str], machine: Machine |
 
 def judge_configuration(configuration: Mapping[str, Any]) -> Iterator[Finding]:
     """What an image's configuration gives away: user, variables, labels, commands, the steps that made it."""
-    config: Mapping[str, Any] = configuration.get("config") or {}
-    user = str(config.get("User") or "")
+    yield from _otherwise_written(configuration)
+    user = str((configuration.get("config") or {}).get("User") or "")
     if user.partition(":")[0] in _ROOT:
         yield Finding(Kind.ROOT, "user", "its programs run as root unless told otherwise")
+    told = [one for part in _parts(configuration) for one in _judge_part(part)]
+    for number, step in enumerate(configuration.get("history") or (), start=1):
+        told += _judge_text(f"history {number}", f"{step.get('created_by') or ''} {step.get('comment') or ''}")
+    yield from dict.fromkeys(told)
+
+
+def _parts(configuration: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """How its containers run, and how the one ran that it was made from."""
+    return [configuration.get(name) or {} for name in ("config", "container_config")]
+
+
+def _judge_part(config: Mapping[str, Any]) -> Iterator[Finding]:
     for name, value in variables(config.get("Env") or ()).items():
         if proxy_in_variable(name, value):
             yield Finding(Kind.MACHINE, f"env {name}", "a proxy")
@@ -325,20 +365,37 @@ def judge_configuration(configuration: Mapping[str, Any]) -> Iterator[Finding]:
     for name, value in (config.get("Labels") or {}).items():
         if why := assigned_secret(name, str(value)):
             yield Finding(Kind.CREDENTIAL, f"label {name}", why)
-    for where, text in _steps(configuration, config):
-        for why in dict.fromkeys(secrets_in_command(text)):
-            yield Finding(Kind.CREDENTIAL, where, why)
-        if proxy_in_command(text):
-            yield Finding(Kind.MACHINE, where, "a proxy")
-
-
-def _steps(configuration: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every command that an image tells of, with its place."""
     commands = {name.lower(): config.get(name) for name in ("Cmd", "Entrypoint", "OnBuild", "Shell")}
     commands["healthcheck"] = (config.get("Healthcheck") or {}).get("Test")
-    yield from ((where, " ".join(words)) for where, words in commands.items() if words)
-    for number, step in enumerate(configuration.get("history") or (), start=1):
-        yield f"history {number}", f"{step.get('created_by') or ''} {step.get('comment') or ''}"
+    for where, words in commands.items():
+        yield from _judge_text(where, " ".join(words or ()))
+
+
+def _judge_text(where: str, text: str) -> Iterator[Finding]:
+    for why in dict.fromkeys(secrets_in_command(text)):
+        yield Finding(Kind.CREDENTIAL, where, why)
+    if proxy_in_command(text):
+        yield Finding(Kind.MACHINE, where, "a proxy")
+
+
+_IMAGE_KEYS = ("config", "container_config", "history")
+_CONFIG_KEYS = ("User", "Env", "Labels", "Cmd", "Entrypoint", "OnBuild", "Shell", "Healthcheck")
+
+
+def _otherwise_written(configuration: Mapping[str, Any]) -> Iterator[Finding]:
+    """Keys in other letters than ours; to Docker `env` is `Env`."""
+    parts = [
+        (configuration, _IMAGE_KEYS),
+        *((part, _CONFIG_KEYS) for part in _parts(configuration)),
+        *((part.get("Healthcheck") or {}, ("Test",)) for part in _parts(configuration)),
+        *((step, ("created_by", "comment")) for step in configuration.get("history") or ()),
+    ]
+    for part, known in parts:
+        folded = {key.casefold(): key for key in known}
+        for key in part:
+            meant = folded.get(key.casefold(), key)
+            if meant != key:
+                yield Finding(Kind.UNREADABLE, f"key {key}", f"to Docker it is {meant!r}, and it was not looked into")
 
 
 def judge_layers(layers: Sequence[LayerFacts]) -> Iterator[Finding]:

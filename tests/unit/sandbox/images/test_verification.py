@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import random
 import tarfile
 
 import pytest
@@ -75,9 +76,45 @@ def test_a_compressed_layer_is_looked_through_too():
     assert [one.where for one in judge_layers(layers)] == ["root/.netrc"]
 
 
+def test_a_layer_in_several_compressed_parts_is_looked_through_to_its_end():
+    first, rest = (layer := tar(a=b"x", **{"root/.netrc": NETRC}))[:1024], layer[1024:]
+    _, layers = exported(gzip.compress(first) + gzip.compress(rest))
+    assert [one.where for one in judge_layers(layers)] == ["root/.netrc"]
+
+
+@pytest.mark.parametrize("hides", [{"size": "0"}, {"path": "bin/su"}, {"uid": "0"}])
+def test_a_layer_whose_headers_hold_for_all_of_its_files_proves_nothing(hides):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT, pax_headers=hides) as archive:
+        member = tarfile.TarInfo("tool")
+        member.mode, member.uid = 0o4755, 1000
+        archive.addfile(member)
+    _, layers = exported(stream.getvalue())
+    assert [one.kind for one in judge_layers(layers)] == [Kind.UNREADABLE]
+
+
 def test_a_layer_that_breaks_off_proves_nothing():
     _, layers = exported(gzip.compress(tar(a=b"x" * 5000))[:60])
     assert [one.kind for one in judge_layers(layers)] == [Kind.UNREADABLE]
+
+
+@pytest.mark.parametrize("at", [100, 11_000])  # met by who reads headers, and by who reads a file
+def test_a_layer_whose_packing_is_broken_proves_nothing(at):
+    packed = bytearray(gzip.compress(tar(a=random.Random(1).randbytes(50_000).hex().encode())))
+    packed[at : at + 200] = b"U" * 200
+    _, layers = exported(bytes(packed))
+    assert [one.kind for one in judge_layers(layers)] == [Kind.UNREADABLE]
+
+
+def test_what_is_no_header_of_a_file_does_not_end_a_layer_unseen():
+    layer = tar(a=b"") + b"?" * 512 + tar(**{"root/.netrc": NETRC})
+    _, layers = exported(layer[:512] + layer[layer.index(b"?") :])
+    assert [one.kind for one in judge_layers(layers)] == [Kind.UNREADABLE]
+
+
+def test_what_the_container_was_given_that_an_image_was_made_from_is_judged_too():
+    made = {"config": {"User": "1000", "Env": ["API_TOKEN="]}, "container_config": {"Env": ["API_TOKEN=q8Zr4tWn1xLs"]}}
+    assert [one.where for one in judge_configuration(made)] == ["env API_TOKEN"]
 
 
 def test_an_archive_that_breaks_off_is_refused():
@@ -88,6 +125,27 @@ def test_an_archive_that_breaks_off_is_refused():
 def test_a_configuration_that_is_nested_too_deeply_is_refused():
     with pytest.raises(ValueError, match="nested too deeply"):
         list(read_export([tar(**{"c.json": b"[" * 100_000})], lambda _: LayerFacts(*LOOKED_FOR)))
+
+
+def test_a_configuration_in_which_a_key_stands_twice_is_refused():
+    archive = tar(**{"c.json": b'{"config": {"User": "0"}, "config": {"User": "1000"}}', "manifest.json": b"[]"})
+    with pytest.raises(ValueError, match="a key stands twice"):
+        read_export([archive], lambda _: LayerFacts(*LOOKED_FOR))
+
+
+@pytest.mark.parametrize(
+    ("configuration", "key"),
+    [
+        ({"config": {"User": "1000", "user": "0"}}, "user"),
+        ({"config": {"User": "1000", "ENV": ["TOKEN=x"]}}, "ENV"),
+        ({"config": {"User": "1000", "label\u017f": {}}}, "label\u017f"),
+        ({"config": {"User": "1000", "Healthcheck": {"test": ["x"]}}}, "test"),
+        ({"config": {"User": "1000"}, "Config": {}}, "Config"),
+        ({"config": {"User": "1000"}, "history": [{"Created_By": "x"}]}, "Created_By"),
+    ],
+)
+def test_a_key_in_other_letters_than_docker_needs_proves_nothing(configuration, key):
+    assert [(one.kind, one.where) for one in judge_configuration(configuration)] == [(Kind.UNREADABLE, f"key {key}")]
 
 
 def test_a_file_that_claims_more_than_there_is_proves_nothing_and_is_not_read_to_its_end():
