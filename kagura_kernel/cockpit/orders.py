@@ -137,6 +137,7 @@ def _made(request: RunRequest, session_id: str, choices: Choices) -> RunOrder:
         write_mode=agents.write_mode(request, agent, settings),
         plans_only=request.mode == "plan" or handoff.plans_only,
         limits=_command_limits(request, settings),
+        most_limits=_most_limits(settings),
         routing=_routing(request, settings, policy),
         falls_back=settings.fallback_to_host and agent is not None and not (alone := _is_alone(request)),
         cannot_fall_back=alone if settings.fallback_to_host and agent is not None else "",
@@ -550,6 +551,13 @@ def _check_variables(request: RunRequest, settings: Settings) -> None:
 def _command_limits(request: RunRequest, settings: Settings) -> CommandLimits:
     total = settings.command_timeout if request.command_timeout is None else request.command_timeout
     idle = settings.idle_timeout if request.idle_timeout is None else request.idle_timeout
+    return CommandLimits(total or None, idle or None)
+
+
+def _most_limits(settings: Settings) -> CommandLimits:
+    """What an administrator has locked, which no call of a tool lifts either."""
+    total = settings.command_timeout if "command_timeout" in settings.locked else 0
+    idle = settings.idle_timeout if "idle_timeout" in settings.locked else 0
     return CommandLimits(total or None, idle or None)
 
 

@@ -207,7 +207,8 @@ async def converse(context: RunContext) -> Ending:
 def _toolbox(context: RunContext, runtime: Runtime, exchange: ExchangeDirectory, show: ShowImage | None) -> Toolbox:
     """Every tool of ours that this run has."""
     order = context.order
-    longest = LONGEST_SECONDS if order.request.command_timeout is None else max(1, int(order.request.command_timeout))
+    said = order.request.command_timeout or order.most_limits.total
+    longest = LONGEST_SECONDS if said is None else max(1, int(said))
     programs = BoxPrograms(
         exchange.environment,
         exchange.python_call,
@@ -217,7 +218,7 @@ def _toolbox(context: RunContext, runtime: Runtime, exchange: ExchangeDirectory,
     )
     toolbox = standard_toolbox(
         runtime,
-        times=ToolTimes(context.limits, longest),
+        times=ToolTimes(context.limits, longest, order.most_limits.idle),
         leases=_leases(context),
         programs=programs,
         spill_dir=context.spill_dir,

@@ -122,6 +122,7 @@ class RunOrder:
     most_usd: float | None = None  # What nobody may raise that to on the way; None where a person may
     max_turns: int | None = None  # Limit of rounds
     limits: CommandLimits = field(default_factory=CommandLimits)  # Limits of each command
+    most_limits: CommandLimits = CommandLimits(None, None)  # What the brain may not raise them to; None where it may
     resume: str = ""  # What the brain needs to go on from the session's last run
     follows: Conversation = field(default_factory=Conversation)  # That run
     left: str = ""  # The session that was left for this one, and can be gone back to; empty for none

@@ -34,6 +34,7 @@ class ToolTimes:
 
     limits: CommandLimits = field(default_factory=CommandLimits)  # When the model names no time
     longest: int = LONGEST_SECONDS  # The most that the model may name, in seconds
+    idle: float | None = None  # How long it may print nothing where the model names a time; None for as long as that
 
     @property
     def sentence(self) -> str:
@@ -41,12 +42,14 @@ class ToolTimes:
         total, idle = self.limits.total, self.limits.idle
         stops = [f"after {total:g} s"] if total is not None else []
         stops += [f"after {idle:g} s without output"] if idle is not None else []
-        return f"Stopped {' or '.join(stops)}; a timeout of your own replaces that." if stops else ""
+        replaced = "that" if self.idle is None else "the first"
+        return f"Stopped {' or '.join(stops)}; a timeout of your own replaces {replaced}." if stops else ""
 
     @property
     def argument(self) -> dict[str, Any]:
         """The schema of a `timeout` argument."""
-        return schema.whole("Seconds it may take, also in silence.", maximum=self.longest)
+        silence = ", also in silence" if self.idle is None else ""
+        return schema.whole(f"Seconds it may take{silence}.", maximum=self.longest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +210,8 @@ class PythonTool:
 
 
 def _limits(times: ToolTimes, seconds: float | None) -> CommandLimits:
-    # Who names a time knows how long it takes, in silence too.
-    return times.limits if seconds is None else replace(times.limits, total=seconds, idle=None)
+    # Who names a time knows how long it takes, in silence too, unless that is not theirs to say.
+    return times.limits if seconds is None else replace(times.limits, total=seconds, idle=times.idle)
 
 
 async def _run(  # noqa: PLR0913 - one command's surroundings, each a fact

@@ -12,7 +12,7 @@ from kagura_kernel.domain.settings import EndpointSettings, Settings, WriteMode
 from kagura_kernel.journal import views
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.box import FakeBackend
-from kagura_kernel.testing.brain import FakeBrain
+from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
 
 HELD: dict[str, Any] = {
@@ -72,6 +72,30 @@ def test_an_option_makes_it_tighter_or_is_refused(launch, locked, less, more):
 
 def test_what_is_not_locked_is_a_cell_s_to_say(launch):
     assert launch("write", budget_usd=2.5) == "done"
+
+
+@pytest.mark.parametrize(
+    ("locked", "seconds", "told"),
+    [
+        (("command_timeout",), 61, "must lie between 1 and 60"),
+        (("idle_timeout",), 60, "ERR_SANDBOX_IDLE_TIMEOUT"),
+        ((), 61, "Done sleeping"),
+    ],
+)
+def test_an_agent_gives_its_command_no_more_time_than_is_locked(tmp_path, project, locked, seconds, told):
+    ask = Ask("bash", {"command": "sleep 1; echo Done sleeping", "timeout": seconds})
+    brain = FakeBrain([ask, lambda results: results[-1].text])
+    settings = Settings(command_timeout=60.0, idle_timeout=0.1, locked=locked)
+    home = tmp_path / "home"
+    with closing(fake_cockpit(home, backend=FakeBackend(), brains=[brain], settings=settings)) as cockpit:
+        assert told in cockpit.launch(RunRequest("do it", project=project)).result(60).text
+
+
+def test_a_cell_that_lifts_the_limit_leaves_the_agent_its_own(tmp_path, project):
+    brain = FakeBrain([Ask("bash", {"command": "echo There", "timeout": 300}), lambda results: results[-1].text])
+    with closing(fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=[brain])) as cockpit:
+        request = RunRequest("do it", project=project, command_timeout=0.0)
+        assert "There" in cockpit.launch(request).result(60).text
 
 
 def test_a_definition_has_no_more_than_a_cell(launch, tmp_path):
