@@ -15,8 +15,7 @@ const RANK = -20;
 
 export const liveCardsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'kagura-kernel:live-cards',
-  description:
-    'Shows live cards, their finished form where they are not live any more, and the answers in both.',
+  description: 'Shows live cards and answers, and the finished form of cards that are live no more.',
   autoStart: true,
   requires: [IKagura],
   activate: (app: JupyterFrontEnd, kagura: Kagura) => {
@@ -32,7 +31,7 @@ export const liveCardsPlugin: JupyterFrontEndPlugin<void> = {
         };
         rendermime.addFactory(factory, RANK);
         const answers = new Answers(panel.content.node, rendermime);
-        void mend(panel, kagura);
+        void opened(panel, kagura);
         return new DisposableDelegate(() => {
           answers.dispose();
           rendermime.removeMimeType(LIVE_MIME);
@@ -42,19 +41,33 @@ export const liveCardsPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Gives the cells of a notebook that was opened the cards of runs that they have nothing to show for. */
-async function mend(panel: NotebookPanel, kagura: Kagura): Promise<void> {
+/** Hides what a notebook has saved of its widgets, and gives its cells the cards that they have nothing to show for. */
+async function opened(panel: NotebookPanel, kagura: Kagura): Promise<void> {
   const { context } = panel;
   try {
     await context.ready;
   } catch {
     return;
   }
+  hideSavedWidgets(panel);
   const runs = await kagura.runs.ofNotebook(places().ofJournal(context.path));
   const cells = [...codeCells(panel)].map(cell => ({ id: cell.id, isEmpty: isEmpty(cell) }));
   const savedAt = Date.parse(context.contentsModel?.last_modified ?? '');
   for (const run of unshown(runs, cells, savedAt)) {
     void show(panel, kagura, run);
+  }
+}
+
+/**
+ * Hides saved widgets from what makes widgets of them, in a notebook that was not trusted when it was read. That looks at
+ * no trust, and a widget of anywidget, which our cards are, is code that runs as soon as it is made. The file keeps them.
+ */
+function hideSavedWidgets(panel: NotebookPanel): void {
+  const { model } = panel.context;
+  const cells = [...codeCells(panel)];
+  if (!cells.length || cells.some(cell => !cell.trusted)) {
+    const read = (key: string) => (key === 'widgets' ? null : model.sharedModel.getMetadata(key));
+    model.getMetadata = read as typeof model.getMetadata;
   }
 }
 
