@@ -14,6 +14,7 @@ import posixpath
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import IO, Any, Self
 
@@ -152,12 +153,24 @@ class _Entry(tarfile.TarInfo):
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        try:
+        with _told(buf):
             return super().frombuf(buf, encoding, errors)
-        except tarfile.HeaderError as error:
-            if not any(buf):
-                raise
-            raise tarfile.ReadError(str(error)) from error
+
+    @classmethod
+    def _frombuf(cls, buf: bytes | bytearray, *told: Any, **more: Any) -> Self:
+        """What later Pythons, 3.14 among them, call in its place."""
+        with _told(buf):
+            return super()._frombuf(buf, *told, **more)  # type: ignore[misc,no-any-return]
+
+
+@contextmanager
+def _told(header: bytes | bytearray) -> Iterator[None]:
+    try:
+        yield
+    except tarfile.HeaderError as error:
+        if not any(header):
+            raise
+        raise tarfile.ReadError(str(error)) from error
 
 
 def _read_layer(content: IO[bytes], reader: LayerFacts) -> None:
