@@ -200,12 +200,14 @@ class PluginRepositories:
     def updates(self, name: str = "", version: str = "") -> list[Update]:
         """Newer versions of what is installed from trusted repositories, with what is other about them.
 
-        What was installed from elsewhere, or was changed since, is left alone.
+        What was installed from elsewhere, or was changed since, is left alone. So is what several repositories have
+        as it is here, unless all of them offer the same.
 
         Raises:
             UnknownName: nothing of this name is installed, or there is no such version.
             PluginRefused: it does not come from a trusted repository, or not as it is now.
-            UsageError, PluginRepositoryError: as `search`.
+            UsageError: as `search`; or several have what was named, and do not offer the same.
+            PluginRepositoryError: as `search`.
         """
         from kagura_kernel.plugins.manifest import difference
         from kagura_kernel.plugins.repositories.trusted import found, newest, precedence
@@ -216,15 +218,20 @@ class PluginRepositories:
         offers = self._offers()
         made = []
         for one in [installed[name]] if name else installed.values():
-            origin = _origin(one, offers)
-            if not origin and name:
+            origins = _origins(one, offers)
+            if not origins and name:
                 why = "is not, as it is now, what any repository has that you trust"
                 raise PluginRefused(name, why, f"To take it from one: `plugin install {name} --replace`.")
-            ours = [offer for offer in offers if (offer.name, offer.repository) == (one.name, origin)]
+            ours = [offer for offer in offers if offer.name == one.name and offer.repository in origins]
             latest = found(ours, name, version) if version else newest(ours)
             if latest is None or precedence(latest.version) <= precedence(one.manifest.version):
                 continue
             self._manager().offered(one.name, latest.version, f"{latest.repository} has {latest.version}")
+            if {offer.repository for offer in ours if _same(offer, latest)} != origins:
+                # Whose it is nobody can tell, and another one may offer what its owner never made.
+                if name:
+                    raise UsageError(_doubt(latest, origins))
+                continue
             fetched = self._fetched(latest)
             made.append(Update(latest, fetched, difference(one, fetched)))
         return made
@@ -316,10 +323,22 @@ class PluginRepositories:
         return dict(discover([("user", self._own)]).found)
 
 
-def _origin(installed: Found, offers: Sequence[Offer]) -> str:
-    """The repository that has exactly these files; empty for none."""
+def _origins(installed: Found, offers: Sequence[Offer]) -> set[str]:
+    """The repositories that have exactly these files."""
     known = installed.content.content_hash
-    return next((offer.repository for offer in offers if offer.entry.content_hash == known), "")
+    return {offer.repository for offer in offers if offer.entry.content_hash == known}
+
+
+def _same(one: Offer, other: Offer) -> bool:
+    return (one.version, one.entry.content_hash) == (other.version, other.entry.content_hash)
+
+
+def _doubt(latest: Offer, origins: set[str]) -> str:
+    name, places = latest.name, ", ".join(sorted(origins))
+    return (
+        f"Several repositories have {name} as it is here ({places}), and not all of them offer the {latest.version} "
+        f"of {latest.repository}. To take it from one: `plugin install {name} --repository NAME --replace`."
+    )
 
 
 def _found(content: PluginContent) -> Found:

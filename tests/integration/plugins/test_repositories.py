@@ -142,6 +142,24 @@ def test_what_was_changed_or_comes_from_elsewhere_is_left_alone(rig, shelf, issu
 
 
 @pytest.mark.usefixtures("trusted")
+def test_another_repository_that_claims_a_plugin_cannot_offer_it_an_update(shelf, issue, tmp_path):
+    shelf.install("greeter", None, **BY)
+    other, key = tmp_path / "another", tmp_path / "another.key"
+    shelf.repositories.publish(other, [tmp_path / "work/1.0.0/greeter"], key, days=30)
+    shelf.repositories.add(str(other), root=other / "metadata/1.root.json", sha256=None, name=None, **BY)
+    theirs = write_plugin(tmp_path / "theirs", version="9.0.0")
+    shelf.repositories.publish(other, [theirs], key, days=30)
+    assert shelf.repositories.updates() == []
+    with pytest.raises(UsageError, match=r"another, site.*offer the 9.0.0 of another.*--repository"):
+        shelf.repositories.updates("greeter")
+    # A mirror that offers what the other one does leaves no doubt.
+    issue("9.1.0")
+    shelf.repositories.publish(other, [tmp_path / "work/9.1.0/greeter"], key, days=30)
+    [update] = shelf.repositories.updates()
+    assert update.offer.version == "9.1.0"
+
+
+@pytest.mark.usefixtures("trusted")
 def test_an_approval_does_not_go_over_to_an_update(rig, shelf, issue):
     shelf.install("greeter", None, **BY)
     rig.approve("greeter")
