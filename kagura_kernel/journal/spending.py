@@ -36,6 +36,8 @@ _SUMS = (
     func.sum(case((_UNPRICED, 1), else_=0)).label("unpriced"),
 )
 _DEAREST = 3
+# No price is finer; what lies behind it is how numbers are added up here.
+_NANODOLLARS = 9
 _DAY = func.substr(runs.c.started_at, 1, 10).label("day")
 
 
@@ -170,7 +172,7 @@ def _of(journal: Journal, notebook: str, session_id: str) -> list[ColumnElement[
 
 def _spending(row: Row[Any]) -> Spending:
     unpriced = int(row.unpriced or 0)
-    usd = None if row.usd is None and unpriced else float(row.usd or 0.0)
+    usd = None if row.usd is None and unpriced else round(float(row.usd or 0.0), _NANODOLLARS)
     return Spending(usd, row.many, unpriced)
 
 

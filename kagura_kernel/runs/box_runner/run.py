@@ -184,7 +184,9 @@ def fresh_main(path: str) -> ModuleType:
     """The program's own `__main__`, in which nothing of ours can be seen; functions of it can be pickled."""
     old = sys.modules["__main__"]
     main = type(sys)("__main__")
-    main.__dict__.update(__file__=path, __builtins__=builtins, __cached__=None, __annotations__={})
+    main.__dict__.update(__file__=path, __builtins__=builtins, __annotations__={})
+    if hasattr(old, "__cached__"):  # Not from Python 3.15 on
+        main.__dict__.update(__cached__=None)
     loader: Any = type(old.__loader__)
     main.__loader__ = loader("__main__", path)
     sys.modules["__main__"] = main

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,7 @@ def cockpit_at(home: str, settings: Mapping[str, Any], scripts: Mapping[str, Any
             {"fake": FakeProvider()}, {"fake": (EnvInjection(way="env", variables={"TOKEN": "{token}"}),)}
         ),
         sweeps=sweeps,
+        join=lambda parts: Cockpit(replace(parts, close_memory=memory.close if memory else parts.close_memory)),
     )
 
 

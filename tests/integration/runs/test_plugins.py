@@ -322,6 +322,7 @@ async def test_threads_forks_and_pools_call_at_the_same_time(runs, plugins):
     code = """
 import os, threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from kagura_host import words
 
 def one(number):
@@ -329,7 +330,7 @@ def one(number):
 
 with ThreadPoolExecutor(20) as pool:
     assert list(pool.map(one, range(200))) == list(range(200))
-with ProcessPoolExecutor(4) as pool:
+with ProcessPoolExecutor(4, get_context("fork")) as pool:
     assert list(pool.map(one, range(40))) == list(range(40))
 for number in range(5):
     pid = os.fork()

@@ -65,12 +65,13 @@ except PluginError as error:
 async def test_many_programs_call_at_once(runs, jailed):
     code = """
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from kagura_host import small
 with ThreadPoolExecutor(16) as pool:
     assert list(pool.map(small.echo, range(400))) == [[number] for number in range(400)]
 def one(number):
     return small.echo(number)
-with ProcessPoolExecutor(4) as pool:
+with ProcessPoolExecutor(4, get_context("fork")) as pool:
     assert list(pool.map(one, range(50))) == [[number] for number in range(50)]
 print(len(small.echo("x" * 2_000_000)[0]))
 """

@@ -164,7 +164,8 @@ class TestNothingOfThisMachineIsLent:
         told = dict(line.split(" ", 1) for line in (await asked.communicate())[0].decode().splitlines())
         assert asked.returncode == 0
         for name in ("forwardagent", "forwardx11", "gssapidelegatecredentials", "requesttty", "stdinnull"):
-            assert told[name] in ("no", "false")
+            # A newer one may be without what would lend a ticket.
+            assert told.get(name, "no") in ("no", "false")
         assert told["stricthostkeychecking"] == "true"
         assert told["tunnel"] == "false"
         assert told["forkafterauthentication"] == "no"

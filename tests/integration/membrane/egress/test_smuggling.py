@@ -317,7 +317,7 @@ async def test_http_2_with_prior_knowledge_passes_through_a_tunnel_unchanged(wal
     async with serving(speaks_h2) as port, proxying(f"127.0.0.1:{port}", backend=walls()) as proxy:
         curl = f"curl --silent --show-error --noproxy '' --max-time 60 --http2-prior-knowledge http://127.0.0.1:{port}/"
         await proxy.sh(f"{curl} --proxytunnel")
-        (said,) = heard
+        said, *_ = heard  # A newer curl asks once more after the end.
         assert said.startswith(PREFACE)
         assert said[len(PREFACE) + 3] == 4  # settings come first
 
