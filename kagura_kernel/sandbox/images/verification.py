@@ -183,6 +183,9 @@ def _read_layer(content: IO[bytes], reader: LayerFacts) -> None:
                 reader.entry(member, _content(layer, member))
                 # The library remembers every entry that it has passed.
                 layer.members.clear()  # type: ignore[attr-defined]
+        # Only the end of what is packed says whether all of it was as it was packed.
+        while content.read(1 << 16):
+            pass
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         reader.broken(f"it cannot be read ({error})")
 

@@ -4,6 +4,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -222,7 +223,8 @@ def test_what_sqlite_reports_is_said_in_words_with_advice(tmp_path, code, why):
 
 def test_a_full_disk_keeps_a_memory_out_whole(store, path):
     store.remember(Draft("before", SOURCE))
-    pages = sqlite3.connect(path).execute("PRAGMA page_count").fetchone()[0]
+    with closing(sqlite3.connect(path)) as other:
+        pages = other.execute("PRAGMA page_count").fetchone()[0]
     with store._connections.reading() as connection:
         connection.execute(f"PRAGMA max_page_count = {pages}")
 
