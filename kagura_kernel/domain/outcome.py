@@ -171,8 +171,8 @@ class RunOutcome:
 
     @property
     def ok(self) -> bool:
-        """Whether the run ended as it was meant to."""
-        return self.status == "done"
+        """Whether the run ended as it was meant to and, where its work was tried out, that was good."""
+        return self.status == "done" and self.verified is not False
 
     @property
     def total_usd(self) -> float | None:
