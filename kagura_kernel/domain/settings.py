@@ -458,8 +458,8 @@ class Settings:
     )
     locked: tuple[str, ...] = _setting(
         (),
-        "settings that nobody may change whom the [shared settings](#shared-settings) are for, `net` with `mirrors`; "
-        "counts there alone",
+        "settings that nobody may change whom the [shared settings](#shared-settings) are for, `net` with `mirrors` "
+        "and `endpoint` with `endpoints`; counts there alone",
         label="settings that only the shared settings say",
     )
 
@@ -500,7 +500,7 @@ _NOT_SETTINGS = frozenset({"KAGURA_HOME", "KAGURA_CONFIG", "KAGURA_API_KEY", "KA
 _NEARLY = 0.88
 """How like a setting's variable another one is that was probably meant as it."""
 
-_WITH = {"net": ("mirrors",)}
+_WITH = {"net": ("mirrors",), "endpoint": ("endpoints",)}
 """What nobody may change either where a setting is locked, because it says what the words of that one mean."""
 
 

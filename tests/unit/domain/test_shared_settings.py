@@ -65,6 +65,14 @@ def test_what_is_locked_is_changed_neither_by_a_file_nor_by_a_variable(text, var
     assert "shared settings alone" in problem or "in /etc/shared.toml" in problem
 
 
+def test_a_locked_endpoint_has_the_address_that_the_administrator_gave_it():
+    shared = parse_shared(
+        'endpoint = "ours"\nlocked = ["endpoint"]\n[endpoints.ours]\nurl = "https://ai.example/v1"\n', "/etc/s.toml"
+    )
+    with pytest.raises(ConfigurationError, match="endpoints"):
+        parse_settings('[endpoints.ours]\nurl = "https://else.example/v1"\n', {}, "mine.toml", shared=shared)
+
+
 def test_who_repeats_what_is_locked_is_in_nobody_s_way():
     settings = given('budget_usd = 2\nnet = ["ask"]\nkeep = false', KAGURA_BUDGET_USD="2.0")
     assert (settings.budget_usd, settings.keep) == (2.0, False)
