@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -82,6 +82,16 @@ class PausableClock:
             self._pauses -= 1
             if not self._pauses:
                 self._left_out += self._clock.monotonic() - self._paused_at
+
+
+def covered(times: Iterable[tuple[datetime, datetime]]) -> float:
+    """Seconds that these times, each from its begin to its end, cover together; what two of them share counts once."""
+    whole, until = 0.0, datetime.min.replace(tzinfo=UTC)
+    for begun, over in sorted(times):
+        if over > (start := max(begun, until)):
+            whole += (over - start).total_seconds()
+            until = over
+    return whole
 
 
 _AGO = re.compile(r"(?P<count>\d{1,6})(?P<unit>[smhd])")

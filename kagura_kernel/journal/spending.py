@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, and_, case, exists, func, select
 
+from kagura_kernel.domain.clock import covered
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import QuotaReached
 from kagura_kernel.domain.late_dataclass import dataclass, replace
@@ -276,11 +277,13 @@ def _answered(row: Row[Any]) -> tuple[str, datetime, datetime]:
 
 def _below(span: Span, rows: Sequence[Row[Any]], asked: Mapping[str, list[tuple[datetime, datetime]]]) -> Below:
     times = [pair for run_id in (span.run_id, *(row.run_id for row in rows)) for pair in asked.get(run_id, ())]
+    # Two questions at once are waited for once, and what lies beyond the run not at all.
+    within = ((max(since, span.started_at), min(until, span.end or until)) for since, until in times)
     return Below(
         children=len(rows),
         usd=_sum([_paid(row, Cost(row.reported_usd, row.computed_usd).usd) for row in rows]),
         counted_usd=_sum([_paid(row, row.computed_usd) for row in rows]),
-        waited=_covered(span, times),
+        waited=covered(within),
     )
 
 
@@ -292,14 +295,3 @@ def _sum(parts: Sequence[float | None]) -> float | None:
     """A sum with unknown parts is unknown."""
     known = [part for part in parts if part is not None]
     return sum(known, 0.0) if len(known) == len(parts) else None
-
-
-def _covered(span: Span, times: Iterable[tuple[datetime, datetime]]) -> float:
-    """How much of a run these cover together; two questions at once are waited for once."""
-    whole, until = 0.0, span.started_at
-    for begun, over in sorted(times):
-        start, end = max(begun, until), over if span.end is None else min(over, span.end)
-        if end > start:
-            whole += (end - start).total_seconds()
-            until = end
-    return whole

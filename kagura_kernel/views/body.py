@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
+from kagura_kernel.domain.clock import covered
 from kagura_kernel.domain.events import ResultShown
 from kagura_kernel.domain.images import RASTER, Image, NoImageError
 from kagura_kernel.domain.tools import NO_OUTPUT
@@ -65,8 +67,7 @@ def item_blocks(item: Item, view: RunView, *, live: bool) -> ui.Blocks:
             return (ui.Rich(_latest(item), "growing" if item.growing else ""),)
         case Call():
             # One that did nothing but ask the person is shown by the question's own card.
-            asks = (one.request for one in view.items if isinstance(one, Ask))
-            asked = any(one.call_id == item.asked.call_id and one.subject == "question" for one in asks)
+            asked = any(ask.request.subject == "question" for ask in _asks(item, view))
             return () if asked else (call_block(item, view), *_latest_lines(item, view))
         case Ask():
             return (ask_block(item, view.calls, view.now, can_answer=live and view.finished is None),)
@@ -204,14 +205,13 @@ def _chips(call: Call, view: RunView) -> ui.Words:
 
 
 def _waited(call: Call, view: RunView) -> float:
-    """Seconds in which a call waited for a person's answers; two questions at once are one wait."""
-    asks = (one for one in view.items if isinstance(one, Ask) and one.request.call_id == call.asked.call_id)
-    answers = ((one.at.timestamp(), one.waited) for one in (ask.decision for ask in asks) if one is not None)
-    total, until = 0.0, 0.0
-    for began, ended in sorted((at - waited, at) for at, waited in answers):
-        total += max(0.0, ended - max(until, began))
-        until = max(until, ended)
-    return total
+    """Seconds in which a call waited for a person's answers."""
+    answers = filter(None, (ask.decision for ask in _asks(call, view)))
+    return covered((one.at - timedelta(seconds=one.waited), one.at) for one in answers)
+
+
+def _asks(call: Call, view: RunView) -> Iterator[Ask]:
+    return (one for one in view.items if isinstance(one, Ask) and one.request.call_id == call.asked.call_id)
 
 
 def _meanwhile(call: Call, view: RunView) -> ui.Span:
