@@ -56,8 +56,9 @@ def repl(arguments: SimpleNamespace) -> int:
         sys.stdin.reconfigure(errors="surrogateescape")
 
     try:
-        own = get_cockpit().session_id
-        talk = _Talk(arguments, arguments.session or own)
+        # There from the beginning, so that no command takes it for its own, and closes it with what it has enabled.
+        cockpit = get_cockpit()
+        talk = _Talk(arguments, arguments.session or cockpit.session_id)
         return talk.at_a_terminal() if sys.stdin.isatty() else talk.by_a_pipe()
     finally:
         close_cockpit()
