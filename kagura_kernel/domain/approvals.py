@@ -102,6 +102,16 @@ class Decision:
         """Whether the thing may be done."""
         return self.verdict is Verdict.ALLOW
 
+    @property
+    def refusal(self) -> str:
+        """Who did not allow it, and what they remarked, as a clause."""
+        if self.verdict is Verdict.TIMEOUT:
+            return "nobody answered in time"
+        if self.by == LIMIT:
+            return self.answer
+        remark = f" ({self.answer})" if self.answer else ""
+        return f"{self.by} said no{remark}"
+
 
 class Approver(Protocol):
     """Whoever answers approvals: a desk with people at it, or a policy."""

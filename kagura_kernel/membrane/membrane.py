@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
+from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.commands import OutputFilter
 from kagura_kernel.domain.errors import ApprovalDenied, SandboxUnavailable
@@ -279,6 +279,4 @@ class Membrane:
 
 
 def _why_not(decision: Decision, title: str) -> str:
-    if decision.via == "policy":
-        return f"nobody can be asked here (“{title}”)"
-    return "nobody answered in time" if decision.verdict is Verdict.TIMEOUT else f"{decision.verdict} by {decision.by}"
+    return f"nobody can be asked here (“{title}”)" if decision.via == "policy" else decision.refusal

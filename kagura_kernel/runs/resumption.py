@@ -257,7 +257,7 @@ class Resumption:
             return None
         text = (
             f"Not done again: {step.run_id} had begun it, nobody knows whether it ended, and it was not allowed to be "
-            f"done twice ({decision.verdict} by {decision.by}). Look whether it is done; if so, go on."
+            f"done twice: {decision.refusal}. Look whether it is done; if so, go on."
         )
         return ToolResult(text, is_error=True, route="")
 
@@ -277,7 +277,7 @@ class Resumption:
         )
         decision = await self._around.approver.approve(request)
         if not decision.allowed:
-            raise ApprovalDenied(subject, f"{decision.verdict} by {decision.by}; `--budget` names one")
+            raise ApprovalDenied(subject, f"{decision.refusal}; `--budget` names one")
         try:
             return read_answer(decision.answer, proposed).budget_usd
         except ValueError as error:

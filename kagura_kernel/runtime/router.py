@@ -22,7 +22,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from kagura_kernel.domain.approvals import LIMIT, ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
+from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener, shell_command
 from kagura_kernel.domain.errors import ApprovalAborted, ApprovalDenied, ApprovalRequired, SandboxUnavailable
@@ -121,12 +121,7 @@ def require_allowed(decision: Decision, subject: str) -> Decision:
     """
     if decision.allowed:
         return decision
-    if decision.verdict is Verdict.TIMEOUT:
-        raise ApprovalDenied(subject, "nobody answered in time")
-    if decision.by == LIMIT:
-        raise ApprovalDenied(subject, decision.answer)
-    remark = f" ({decision.answer})" if decision.answer else ""
-    raise ApprovalDenied(subject, f"{decision.by} said no{remark}")
+    raise ApprovalDenied(subject, decision.refusal)
 
 
 def host_arguments(command: str, directory: str, stdin: bytes) -> dict[str, str]:

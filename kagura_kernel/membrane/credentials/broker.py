@@ -334,8 +334,7 @@ class CredentialBroker:
         request = ask_for(grant, self.terms, self.holder, now, note=traits.note, reason=reason)
         decision = await self.approver.approve(request)
         if not decision.allowed:
-            remark = f" ({decision.answer})" if decision.answer else ""
-            raise ApprovalDenied(f"The credential {grant}", f"{decision.verdict} by {decision.by}{remark}")
+            raise ApprovalDenied(f"The credential {grant}", decision.refusal)
         return self.terms.budget
 
     async def _patiently(self, asked: Lease, source: CredentialProvider) -> _Held:

@@ -430,9 +430,6 @@ class Asking:
 def _who(decision: Decision, *, allowed: bool, for_session: bool) -> str:
     if allowed:
         return f"{decision.by}, for {THIS_SESSION if for_session else THIS_RUN}"
-    if decision.verdict is Verdict.TIMEOUT:
-        return "nobody answered in time"
     if decision.allowed:
         return f"the answer belongs to {decision.approval_id}"
-    remark = f" ({decision.answer})" if decision.answer and not for_session else ""
-    return f"{decision.by} said {NEVER if for_session else 'no'}{remark}"
+    return f"{decision.by} said {NEVER}" if for_session else decision.refusal

@@ -1,5 +1,6 @@
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import nbformat
@@ -119,7 +120,7 @@ def test_nothing_is_made_anew_from_rows_that_do_not_hold(home, prints):
     tamper(home)
     found = json.loads(prints("journal", "rebuild", "--json", code=2))
     assert (found["ok"], found["seq"], found["table"]) == (False, 2, "")
-    with sqlite3.connect(home / "journal.db") as file:
+    with closing(sqlite3.connect(home / "journal.db")) as file, file:
         assert file.execute("SELECT verdict FROM journal_approvals").fetchall() == [("allow",)]
     file.close()
 

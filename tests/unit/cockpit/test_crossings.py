@@ -191,7 +191,7 @@ def test_a_budget_is_asked_for_before_anything_starts_and_a_no_starts_nothing(
     cockpit.decide(question.id, allow=False, by="ann", via="cell")
     outcome = handle.result(60)
     assert (outcome.status, outcome.error_code) == ("denied", "ERR_APPROVAL_DENIED")
-    assert outcome.error == "The start of this run was not approved: deny by ann."
+    assert outcome.error == "The start of this run was not approved: ann said no."
     assert provider.minted == []
     assert backend.boxes == []
 

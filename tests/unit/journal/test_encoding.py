@@ -1,6 +1,7 @@
 import hashlib
 import json
 import sqlite3
+from contextlib import closing
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta, timezone
@@ -107,7 +108,7 @@ def test_a_short_script_that_knows_only_the_documented_form_can_check_a_journal(
         journal.append(SampleRun().noted(f"{number} – 日本"))
     journal.close()
 
-    with sqlite3.connect(tmp_path / "journal.db") as export:
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as export, export:
         rows = export.execute("SELECT * FROM journal_events ORDER BY seq").fetchall()
         count, last_hash = export.execute("SELECT rows, last_hash FROM journal_head").fetchone()
     export.close()

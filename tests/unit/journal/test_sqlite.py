@@ -2,7 +2,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -58,7 +58,7 @@ def test_a_journal_that_others_could_read_is_closed_to_them(tmp_path, opened):
 
 def test_the_file_is_in_wal_mode(tmp_path, opened):
     opened(tmp_path).close()
-    with sqlite3.connect(tmp_path / "journal.db") as file:
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as file, file:
         assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     file.close()
 
@@ -92,7 +92,7 @@ def test_the_database_of_another_program_is_refused_and_left_alone(tmp_path):
     touch(tmp_path / "journal.db", "CREATE TABLE recipes (name TEXT)")
     with pytest.raises(JournalUnreadable, match="another program"):
         Journal.open(tmp_path)
-    with sqlite3.connect(tmp_path / "journal.db") as file:
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as file, file:
         assert file.execute("SELECT name FROM sqlite_master").fetchall() == [("recipes",)]
     file.close()
 
@@ -272,7 +272,7 @@ def test_a_chain_that_was_rewritten_whole_shows_by_a_hash_that_was_noted_elsewhe
 
 
 def version_of(directory: Path) -> int:
-    with sqlite3.connect(directory / "journal.db") as file:
+    with closing(sqlite3.connect(directory / "journal.db")) as file, file:
         (number,) = file.execute("SELECT max(version) FROM journal_version").fetchone()
     file.close()
     return number
@@ -327,7 +327,7 @@ def test_a_step_that_fails_leaves_the_journal_as_it_was(with_rows, monkeypatch):
 
 def test_a_newer_journal_is_refused_and_left_alone(with_rows):
     later = schema.KNOWN_VERSION + 1
-    with sqlite3.connect(with_rows / "journal.db") as file:
+    with closing(sqlite3.connect(with_rows / "journal.db")) as file, file:
         file.execute("INSERT INTO journal_version VALUES (?, 'later')", (later,))
     file.close()
     with pytest.raises(JournalTooNew) as caught:

@@ -159,11 +159,14 @@ async def test_a_no_and_nobody_to_ask_mint_nothing(house):
     with pytest.raises(LeaseEnded):
         await house.broker().acquire("fake", "read", budget=Budget(60, 60))
     assert house.provider.minted == []
-    for approver, error in ((ScriptedApprover(Verdict.TIMEOUT), ApprovalDenied), (None, ApprovalRequired)):
+    for approver, error, why in (
+        (ScriptedApprover(Verdict.TIMEOUT), ApprovalDenied, "nobody answered in time"),
+        (None, ApprovalRequired, "nobody can be asked"),
+    ):
         broker = house.broker(approver=approver)
         lease = await broker.acquire("fake", "read", budget=HOUR)
         minted = list(house.provider.minted)
-        with pytest.raises(error):
+        with pytest.raises(error, match=why):
             await broker.extend(lease.id)
         assert house.provider.minted == minted
 

@@ -1,4 +1,5 @@
 import sqlite3
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import example, given, strategies as st
@@ -12,11 +13,12 @@ _ENDINGS = (
 
 
 @pytest.fixture(scope="module")
-def porter() -> sqlite3.Connection:
+def porter() -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE VIRTUAL TABLE word USING fts5(text, tokenize='porter ascii')")
     connection.execute("CREATE VIRTUAL TABLE stem USING fts5vocab(word, 'row')")
-    return connection
+    yield connection
+    connection.close()
 
 
 def _stem(connection: sqlite3.Connection, word: str) -> str:

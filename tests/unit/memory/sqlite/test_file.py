@@ -97,7 +97,7 @@ def test_what_was_remembered_one_by_one_survives_a_killed_process(opened, path):
     kept = store.counts().memories
 
     assert len(store.recall(Query("single", k=1000))) == min(kept, 1000)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         connection.execute("INSERT INTO term (term, rank) VALUES ('integrity-check', 0)")
     connection.close()
@@ -239,14 +239,14 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date(opened, path, monkeypa
     with monkeypatch.context() as older:
         older.setattr(connections, "MIGRATIONS", connections.MIGRATIONS[:1])
         opened().close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
     connection.close()
 
     opened().remember(Draft("the old file", SOURCE))
 
     assert len(opened().recall(Query("old"))) == 1
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (len(connections.MIGRATIONS),)
     connection.close()
 
