@@ -1,9 +1,9 @@
 import hashlib
 import json
 import sqlite3
-from contextlib import closing
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
