@@ -29,10 +29,7 @@ def overview(surface: Surface, *, prefix: str | None = None, width: int = WIDTH)
         blocks.append(f"cells\n{_columns(rows, width)}")
     for group in GROUPS:
         here = [command for command in COMMANDS if command.group == group and surface in command.surfaces]
-        rows = [
-            (" ".join([f"{begin}{one.name}", *(argument.usage for argument in one.arguments_on(surface))]), one.summary)
-            for one in here
-        ]
+        rows = [_command_row(one, surface, begin) for one in here]
         if rows:
             blocks.append(f"{group}\n{_columns(rows, width)}")
     if surface is Surface.TERMINAL:
@@ -78,7 +75,7 @@ def cell_help(magic: CellMagic, *, width: int = WIDTH) -> str:
 
 
 def help_for(words: Sequence[str], surface: Surface, *, prefix: str | None = None, width: int = WIDTH) -> str:
-    """What `help` answers: everything without a word; a command, the commands that begin so, or a kind of cell.
+    """What `help` answers: everything without a word; a command, a list of those that begin so, or a kind of cell.
 
     Raises:
         UnknownName: there is no such thing; says what was probably meant.
@@ -90,11 +87,17 @@ def help_for(words: Sequence[str], surface: Surface, *, prefix: str | None = Non
         if name in (magic.typed, magic.name):
             return cell_help(magic, width=width)
     found = [one for one in COMMANDS if name in (one.name, *one.aliases)]
-    found += [one for one in COMMANDS if one.name.startswith(f"{name} ")]
-    if not found:
+    further = [one for one in COMMANDS if one.name.startswith(f"{name} ")]
+    if not found and not further:
         known = [one.name for one in COMMANDS if surface in one.surfaces]
         raise UnknownName("command", name, [*known, *(magic.typed for magic in CELL_MAGICS)])
-    return "\n\n\n".join(command_help(one, surface, prefix=prefix, width=width) for one in found)
+    blocks = [command_help(one, surface, prefix=prefix, width=width) for one in found]
+    if further:
+        begin = surface.prefix if prefix is None else prefix
+        rows = [_command_row(one, surface, begin) for one in further]
+        note = textwrap.fill(f"`{begin}help WORDS` says more about one.", width)
+        blocks.append(f"commands that begin with `{begin}{name}`\n{_columns(rows, width)}\n\n{note}")
+    return "\n\n\n".join(blocks)
 
 
 def usage_lines(
@@ -122,6 +125,13 @@ def option_help(option: Option) -> str:
 def argument_help(argument: Argument) -> str:
     """One argument: what stands for it, and what it is."""
     return f"{argument.shown}\n  {_sentence(argument.help)}"
+
+
+def _command_row(command: Command, surface: Surface, begin: str) -> tuple[str, str]:
+    """One command for a list; one that cannot be typed there as it is where it can."""
+    if surface not in command.surfaces:
+        surface, begin = command.home, command.home.prefix
+    return " ".join([f"{begin}{command.name}", *(one.usage for one in command.arguments_on(surface))]), command.summary
 
 
 def _option_row(option: Option) -> tuple[str, str]:

@@ -418,7 +418,10 @@ def _refuse_word(texts: Sequence[str], surface: Surface, begin: str, asks: bool)
     if parts and asks:
         return
     if parts and len(texts) == 1:
-        raise UsageError(f"`{begin}{texts[0]}` needs one more word: {', '.join(f'`{begin}{name}`' for name in parts)}.")
+        more = ", ".join(name.removeprefix(f"{texts[0]} ") for name in parts)
+        raise UsageError(
+            f"`{begin}{texts[0]}` needs one more word: {more}. `{begin}help {texts[0]}` says what each is for."
+        )
     if parts:
         raise UnknownName("command", " ".join(texts[:2]), parts)
     ends_so = [f"`{begin}{name}`" for name in known if name.endswith(f" {texts[0]}")]

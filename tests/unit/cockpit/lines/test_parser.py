@@ -123,7 +123,10 @@ def test_a_line_becomes_a_command_with_its_values(line, name, values):
         ("kit add", "It needs one of aws, cloudflare, gcp."),
         ("setup memory", "'memory' is not brain, which is all that can stand here."),
         ("egress lgo", "There is no command 'egress lgo'. Did you mean 'egress log'? Known: egress log, egress check."),
-        ("egress", "`%kagura egress` needs one more word: `%kagura egress log`, `%kagura egress check`."),
+        (
+            "egress",
+            "`%kagura egress` needs one more word: log, check. `%kagura help egress` says what each is for.",
+        ),
         ("kill", "%kagura kill: It needs a RUN.\nusage: %kagura kill RUN …"),
         ("approve", "%kagura approve: It needs an ID.\nusage: %kagura approve ID [TEXT …]"),
         ("extend", "%kagura extend: It needs a LEASE.\nusage: %kagura extend LEASE"),

@@ -149,11 +149,18 @@ def test_the_help_of_a_command_that_lives_elsewhere_says_so():
     [
         ((), ["answer and stop"]),
         (("kill",), ["usage: %kagura kill RUN …"]),
-        (("egress",), ["usage: %kagura egress log ", "usage: %kagura egress check "]),
+        (
+            ("egress",),
+            ["begin with `%kagura egress`\n  %kagura egress log  ", "\n  %kagura egress check TARGET …", "help WORDS"],
+        ),
         (("egress", "check"), ["usage: %kagura egress check "]),
         (
             ("leases",),
-            ["usage: %kagura leases", "usage: kagura-kernel leases log ", "usage: kagura-kernel leases sweep "],
+            [
+                "usage: %kagura leases",
+                "\n  kagura-kernel leases log    what ",
+                "\n  kagura-kernel leases sweep  revoke ",
+            ],
         ),
         (("leases", "revoke"), ["usage: %kagura revoke LEASE"]),
         (("%%kagura",), ["usage: %%kagura [--brain NAME]"]),
