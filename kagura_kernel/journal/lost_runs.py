@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, select
@@ -10,7 +11,7 @@ from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import RunLost
 from kagura_kernel.journal.encoding import moment
 from kagura_kernel.journal.owner import owner_alive
-from kagura_kernel.journal.schema import approvals, claims, runs
+from kagura_kernel.journal.schema import approvals, claims, events, runs
 from kagura_kernel.journal.views import unfinished
 
 if TYPE_CHECKING:
@@ -93,7 +94,21 @@ def _finish_lost(writing: Writing, run_id: str, clock: Clock, why: str = "") -> 
             error_code=error.code,
             error=error.message,
             duration=max(0.0, (now - moment(row.started_at)).total_seconds()),
+            untrusted=_has_seen_untrusted(writing, run_id),
             **{name: getattr(row, name) for name in _KEPT},
         )
     )
     return True
+
+
+def _has_seen_untrusted(writing: Writing, run_id: str) -> bool:
+    """Whether it had been shown memories that are not trusted; what cannot be read may say so."""
+    seen = select(events.c.body).where((events.c.run_id == run_id) & (events.c.kind == "memory.seen"))
+    return any(_is_mark(body) for (body,) in writing.connection.execute(seen).fetchall())
+
+
+def _is_mark(body: str) -> bool:
+    try:
+        return json.loads(body)["untrusted"] is not False
+    except (ValueError, LookupError, TypeError):
+        return True

@@ -79,13 +79,21 @@ def _last(journal: Journal, row: Row[Any]) -> LastRun:
     )
 
 
-def read_untrusted(journal: Journal, session_id: str, brain_session: str) -> bool:
+def read_untrusted(journal: Journal, session_id: str, brain_session: str, brain: str) -> bool:
     """Whether a brain that goes on from its own earlier words had read, back then, what nobody has checked. Blocks.
 
     Raises:
         JournalUnreadable: it cannot be read.
     """
-    before = (runs.c.session_id == session_id) & (runs.c.brain_session == brain_session) & (runs.c.untrusted != 0)
+    ours = (runs.c.session_id == session_id) & (runs.c.brain == brain)
+    # What follows a `$` is what the conversation had cost by then, so each of its runs has a word of its own.
+    conversation = brain_session.partition("$")[0]
+    same = runs.c.brain_session.startswith(f"{conversation}$", autoescape=True)
+    same |= runs.c.brain_session.in_((brain_session, conversation))
+    began = select(func.min(runs.c.first_seq)).where(ours & same).scalar_subquery()
+    # A run that was cut leaves no word, and its brain has kept what it had read by then.
+    cut = (runs.c.brain_session == "") & (runs.c.first_seq > began)
+    before = ours & (runs.c.untrusted != 0) & (same | cut)
     return bool(journal.read(select(runs.c.run_id).where(before).limit(1)))
 
 

@@ -241,7 +241,8 @@ class RunMemory:
         order, journal = self._order, self._parts.journal
         last = last_run(journal, order.session_id)
         self.before = last.outcome if last is not None else ""
-        if order.resume and read_untrusted(journal, order.session_id, order.resume):
+        brain = order.brain.name if order.brain is not None else ""
+        if order.resume and read_untrusted(journal, order.session_id, order.resume, brain):
             # Its brain still knows what it had read then.
             self.untrusted = True
         return start_of(store, self._order, self.scopes, self.now(), self._shorn, last)

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from kagura_kernel.domain.events import MemoriesSeen
 from kagura_kernel.journal import views
 from kagura_kernel.journal.lost_runs import lose, mark_lost
 from kagura_kernel.journal.mailbox import Mailbox
@@ -37,6 +38,15 @@ def test_a_run_whose_process_is_gone_is_finished_as_lost_with_what_it_had_used(j
     (row,) = views.runs(journal)
     assert (row.status, row.error_code) == ("lost", "ERR_RUN_LOST")
     assert journal.verify().rows == journal.last_seq()
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_lost_run_says_whether_it_had_seen_what_nobody_has_checked(journal, gone, marked):
+    about = {"run_id": "run-1", "session_id": "ses-1", "at": RUN.at, "how": "asked"}
+    for event in (RUN.started(owner=gone), *(MemoriesSeen(**about, untrusted=one) for one in (marked, False))):
+        journal.append(event)
+    mark_lost(journal, CLOCK)
+    assert [row.untrusted for row in views.runs(journal)] == [marked]
 
 
 def test_a_run_of_another_machine_is_lost_on_somebody_s_word_once(journal, mailbox):

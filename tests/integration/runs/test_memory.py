@@ -182,6 +182,19 @@ async def test_a_session_goes_on_from_what_was_measured_of_its_last_run(run):
     assert not ended.events[-1].untrusted
 
 
+async def test_a_brain_that_goes_on_from_a_marked_run_that_was_stopped_is_marked_too(run, runs, memory):
+    memory.remember(Draft("The red door opens with a crowbar too.", AGENT))
+    first = await run(FakeBrain(), "Begin.")
+    asks = FakeBrain([Ask("recall", {"query": "crowbar door", "tier": "any"}), Hang()])
+    stopped = runs.make(FakePlugins(), "Go on.", brain=asks, memory=memory, resume="fake-session")
+    async for event in stopped.events():
+        if isinstance(event, MemoriesSeen):
+            stopped.kill("the test")
+    goes_on = await run(FakeBrain(), "Go on.", resume="fake-session")
+    assert stopped.outcome.status == "killed"
+    assert [first.events[-1].untrusted, goes_on.events[-1].untrusted] == [False, True]
+
+
 async def test_a_brain_that_goes_on_from_a_marked_run_is_marked_too(run, memory):
     memory.remember(Draft("The red door opens with a crowbar too.", AGENT))
     first = await run(FakeBrain([Ask("recall", {"query": "crowbar door", "tier": "any"})]), "Begin.")

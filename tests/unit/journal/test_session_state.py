@@ -86,9 +86,29 @@ def test_a_brain_session_stays_marked_in_its_own_session(journal):
     end(journal, "run-1", brain_session="talk-1", untrusted=True)
     begin(journal, "run-2")
     end(journal, "run-2", brain_session="talk-2")
-    assert read_untrusted(journal, "ses-1", "talk-1")
-    assert not read_untrusted(journal, "ses-1", "talk-2")
-    assert not read_untrusted(journal, "ses-2", "talk-1")
+    assert read_untrusted(journal, "ses-1", "talk-1", "fake")
+    assert not read_untrusted(journal, "ses-1", "talk-2", "fake")
+    assert not read_untrusted(journal, "ses-2", "talk-1", "fake")
+
+
+@pytest.mark.parametrize("status", ["killed", "failed", "lost"])
+def test_a_run_that_was_cut_marks_the_conversation_that_it_went_on_with(journal, status):
+    begin(journal, "run-1")
+    end(journal, "run-1", brain_session="talk-1$0.5")
+    begin(journal, "run-2")
+    end(journal, "run-2", status=status, untrusted=True)
+    begin(journal, "run-3", brain="other")
+    end(journal, "run-3", brain_session="talk-3$0.5")
+    assert read_untrusted(journal, "ses-1", "talk-1$0.5", "fake")
+    assert not read_untrusted(journal, "ses-1", "talk-3$0.5", "other")
+
+
+def test_each_word_of_a_marked_conversation_is_marked(journal):
+    begin(journal, "run-1")
+    end(journal, "run-1", brain_session="talk-1$0.5", untrusted=True)
+    begin(journal, "run-2")
+    end(journal, "run-2", brain_session="talk-1$0.75")
+    assert read_untrusted(journal, "ses-1", "talk-1$0.75", "fake")
 
 
 @pytest.mark.parametrize("status", ["denied", "killed", "lost"])
