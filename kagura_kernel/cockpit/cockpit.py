@@ -655,10 +655,9 @@ class Cockpit:
         return handle is None or handle.stopping
 
     def _check_elsewhere(self, session_id: str) -> None:
-        ours = self._parts.choices.owner
-        for row in views.unfinished(self._parts.journal):
-            if row.session_id == session_id and row.owner != ours and self._parts.alive(row.owner):
-                raise errors.SessionBusy(session_id, row.run_id)
+        parts = self._parts
+        if run_id := views.busy_elsewhere(parts.journal, session_id, parts.choices.owner, parts.alive):
+            raise errors.SessionBusy(session_id, run_id)
 
     def _powers_of(self, session_id: str) -> SessionPowers:
         with self._lock:

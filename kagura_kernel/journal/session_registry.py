@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Row, func, select
 
-from kagura_kernel.domain.errors import JournalUnreadable
+from kagura_kernel.domain.errors import JournalUnreadable, SessionBusy
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.checkpoints import latest
 from kagura_kernel.journal.encoding import moment
@@ -53,6 +53,7 @@ def last_run(journal: Journal, session_id: str) -> LastRun | None:
         JournalUnreadable: it cannot be read.
     """
     over = (runs.c.session_id == session_id) & (runs.c.brain != "") & (runs.c.status != "running")
+    over &= runs.c.error_code != SessionBusy.code
     for row in journal.read(select(runs).where(over).order_by(runs.c.first_seq.desc()).limit(_MOST_LOOKED_AT)):
         last = next(iter(journal.readable([row], partial(_last, journal))), None)
         if last is None:

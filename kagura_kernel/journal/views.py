@@ -8,7 +8,7 @@ requests with leased credentials are read from the events themselves.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -154,6 +154,19 @@ def goes_on(row: RunRow) -> bool:
 def unfinished(journal: Journal, *, here: Here | None = None) -> list[RunRow]:
     """The runs that have started and not finished, the newest first; the process of some may be gone."""
     return _run_rows(journal, _begun(journal, RUNS.where(schema.runs.c.status == "running"), here))
+
+
+def busy_elsewhere(
+    journal: Journal, session_id: str, owner: str, alive: Callable[[str], bool] = owner_alive, *, before: str = ""
+) -> str:
+    """The run of another process that goes on in a session; empty for none.
+
+    With `before`, a run that has a row, only those count that began before that one.
+    """
+    ours = (schema.runs.c.status == "running") & (schema.runs.c.session_id == session_id)
+    rows = _run_rows(journal, RUNS.where(ours))
+    at = next((number for number, row in enumerate(rows) if row.run_id == before), -1)
+    return next((row.run_id for row in rows[at + 1 :] if row.owner != owner and alive(row.owner)), "")
 
 
 def _begun(journal: Journal, query: Select[Any], here: Here | None) -> Select[Any]:

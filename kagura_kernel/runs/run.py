@@ -25,6 +25,7 @@ from kagura_kernel.domain.errors import (
     SandboxCommandTimeout,
     SandboxDied,
     SandboxIdleTimeout,
+    SessionBusy,
     WorkspaceUnreadable,
 )
 from kagura_kernel.domain.events import (
@@ -38,6 +39,7 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.outcome import FileChange, RunOutcome, by_path
 from kagura_kernel.domain.sentences import Sentence
+from kagura_kernel.journal.views import busy_elsewhere
 from kagura_kernel.membrane.changes import LEFT
 from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.membrane.run_leases import Leasing
@@ -274,11 +276,18 @@ class Run:
             left="" if order.resume else order.left,
         )
 
+    def _check_session(self) -> None:
+        # Two processes may have looked at the same time: the first one that has a row goes on.
+        order = self.order
+        if first := busy_elsewhere(self._parts.journal, order.session_id, order.owner, before=order.run_id):
+            raise SessionBusy(order.session_id, first)
+
     # ----------------------------------------------------- launch and converse
 
     async def _launch_and_converse(self) -> Ending:
         order, context = self.order, self._context
         record = context.recorder.record
+        await asyncio.to_thread(self._check_session)
         if order.brain is not None:
             await context.memory.open()
             context.planned = await plan_run(

@@ -412,6 +412,21 @@ def test_a_session_that_runs_in_another_process_is_busy(cockpit_with, project):
         other.launch(task(project, session="shared"))
 
 
+def test_of_two_processes_that_begin_in_a_session_at_once_the_first_one_goes_on(cockpit_with, project, monkeypatch):
+    one, other = cockpit_with([Hang()]), cockpit_with([Hang()])
+    object.__setattr__(other._parts.choices, "owner", "another-process")
+    first = one.launch(task(project, session="shared"))
+    begun = threading.Event()
+    first.subscribe(lambda event: begun.set() if event.kind == "run.started" else None)
+    assert begun.wait(60)
+    # As if it had looked before the first one had its row.
+    monkeypatch.setattr(other, "_check_elsewhere", lambda _: None)
+    outcome = other.launch(task(project, session="shared")).result(60)
+    assert (outcome.status, outcome.error_code) == ("failed", "ERR_SESSION_BUSY")
+    assert first.run_id in outcome.error
+    assert not first.done
+
+
 def test_a_run_that_has_ended_cannot_be_killed_and_says_how_it_ended(cockpit_with, project):
     cockpit = cockpit_with(["Done."])
     outcome = cockpit.launch(task(project)).result(60)

@@ -125,5 +125,8 @@ def test_a_run_that_never_began_hides_nothing_of_what_its_session_had_done(journ
     assert found is not None
     assert (found.run_id, found.outcome) == ("run-1", "mem-outcome")
     begin(journal, "run-3")
-    end(journal, "run-3", status=status, turns=1)
-    assert last_run(journal, "ses-1").run_id == "run-3"
+    end(journal, "run-3", status="failed", error_code="ERR_SESSION_BUSY")
+    assert last_run(journal, "ses-1") == found
+    begin(journal, "run-4")
+    end(journal, "run-4", status=status, turns=1)
+    assert last_run(journal, "ses-1").run_id == "run-4"
