@@ -98,6 +98,38 @@ def read_untrusted(journal: Journal, session_id: str, brain_session: str, brain:
     return bool(journal.read(select(runs.c.run_id).where(before).limit(1)))
 
 
+def known_memories(journal: Journal, session_id: str) -> list[str]:
+    """Ids of memories that a brain which goes on in a session may know from its earlier runs. Blocks.
+
+    They are the newest summary of the session, and what runs after that one had seen: one that was cut leaves none.
+
+    Raises:
+        JournalUnreadable: it cannot be read.
+    """
+    over = (runs.c.session_id == session_id) & (runs.c.brain != "") & (runs.c.status != "running")
+    newest = select(runs.c.run_id).where(over).order_by(runs.c.first_seq.desc()).limit(_MOST_LOOKED_AT)
+    known: list[str] = []
+    for (run_id,) in journal.read(newest):
+        if outcome := _outcome(journal, run_id):
+            return [*known, outcome]
+        told = journal.events(run_id=run_id, kinds=("memory.seen", "memory.written"))
+        known += [one for row in told for one in memories_named(row.event)]
+    return known
+
+
+def memories_named(event: object) -> list[str]:
+    """Ids of the memories that an event says were shown or written."""
+    from kagura_kernel.domain.events.memory import MemoriesSeen, MemoryWritten
+
+    match event:
+        case MemoriesSeen():
+            return [one.id for one in event.memories]
+        case MemoryWritten():
+            return [event.memory_id]
+        case _:
+            return []
+
+
 def _outcome(journal: Journal, run_id: str) -> str:
     written = (events.c.run_id == run_id) & (events.c.kind == "memory.written")
     for row in journal.read(select(events.c.body).where(written).order_by(events.c.seq.desc()).limit(100)):

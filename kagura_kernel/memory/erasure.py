@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors.memory import MemoryUnknown
-from kagura_kernel.domain.events.memory import MemoriesSeen, MemoryChanged, MemoryWritten
+from kagura_kernel.domain.events.memory import MemoryChanged
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.memory import CAME_FROM, OUTCOME, Memory
 from kagura_kernel.domain.outcome import content_name
 from kagura_kernel.journal import views
 from kagura_kernel.journal.checkpoints import forget_checkpoints, naming, needed
+from kagura_kernel.journal.session_registry import memories_named
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
@@ -195,15 +196,5 @@ def _going(journal: Journal, memory_ids: set[str]) -> Iterator[str]:
     """Runs that go on and were shown one of these, or have left it."""
     for row in views.unfinished(journal):
         told = journal.events(run_id=row.run_id, kinds=("memory.seen", "memory.written"))
-        if any(memory_ids & _named(one.event) for one in told):
+        if any(memory_ids.intersection(memories_named(one.event)) for one in told):
             yield row.run_id
-
-
-def _named(event: object) -> set[str]:
-    match event:
-        case MemoriesSeen():
-            return {one.id for one in event.memories}
-        case MemoryWritten():
-            return {event.memory_id}
-        case _:
-            return set()

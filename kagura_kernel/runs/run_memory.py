@@ -38,7 +38,7 @@ from kagura_kernel.domain.memory import (
     project_scope,
 )
 from kagura_kernel.domain.outcome import FileChange
-from kagura_kernel.journal.session_registry import last_run, read_untrusted
+from kagura_kernel.journal.session_registry import known_memories, last_run, read_untrusted
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.memory.store import MemoryStore, ready
 from kagura_kernel.runs.memory_outcome import Ended, agent_of, outcome_of, usd_of, words_of
@@ -182,7 +182,8 @@ class RunMemory:
     ) -> None:
         # Where memories are kept; None for a run that has none, such as a cell's own code, and before `open`
         self.store: MemoryStore | None = None
-        self.seen: list[str] = []  # Ids of memories that its brain was shown or has written, in that order
+        # Ids of memories that its brain knows from its conversation, was shown or has written, in that order
+        self.seen: list[str] = []
         self.written: list[str] = []  # Of them, those that its brain has written
         # Whether one of those shown is in quarantine: graduated powers are not applied from then on
         self.untrusted = order.handoff.untrusted
@@ -196,6 +197,7 @@ class RunMemory:
         self._clock = clock
         self._began = clock.monotonic()
         self.before = ""  # The summary that its session's last run has left; empty for none
+        self._known: list[str] = []  # Ids of memories that its brain knows from earlier runs of its conversation
         self._briefing = ""
         self._shown: dict[str, None] = {}
         self._admitted: set[str] = set()
@@ -241,10 +243,12 @@ class RunMemory:
         order, journal = self._order, self._parts.journal
         last = last_run(journal, order.session_id)
         self.before = last.outcome if last is not None else ""
-        brain = order.brain.name if order.brain is not None else ""
-        if order.resume and read_untrusted(journal, order.session_id, order.resume, brain):
+        if order.resume:
             # Its brain still knows what it had read then.
-            self.untrusted = True
+            brain = order.brain.name if order.brain is not None else ""
+            self.untrusted |= read_untrusted(journal, order.session_id, order.resume, brain)
+            self._known = known_memories(journal, order.session_id)
+            self.seen += self._known
         return start_of(store, self._order, self.scopes, self.now(), self._shorn, last)
 
     async def see(self, how: Shown, memories: Sequence[Memory | Recalled], *, call_id: str = "") -> None:
@@ -369,7 +373,7 @@ class RunMemory:
         """Everything that the brain may know from a memory: what it was shown, here or where it goes on from."""
         order = self._order
         earlier = order.resumes.memories if order.resumes is not None else ()
-        return (*earlier, *((self.before,) if order.resume and self.before else ()), *self._shown)
+        return (*earlier, *self._known, *self._shown)
 
     # --------------------------------------------------------------------- end
 

@@ -29,6 +29,7 @@ from kagura_kernel.domain.memory import (
     Tier,
 )
 from kagura_kernel.domain.patterns import Checkpoint, Handoff
+from kagura_kernel.journal.checkpoints import naming
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang
 from kagura_kernel.testing.memory import FakeMemory
@@ -182,17 +183,20 @@ async def test_a_session_goes_on_from_what_was_measured_of_its_last_run(run):
     assert not ended.events[-1].untrusted
 
 
-async def test_a_brain_that_goes_on_from_a_marked_run_that_was_stopped_is_marked_too(run, runs, memory):
-    memory.remember(Draft("The red door opens with a crowbar too.", AGENT))
+async def test_a_brain_that_goes_on_from_a_run_that_was_stopped_still_knows_what_that_one_had_read(run, runs, memory):
+    read = memory.remember(Draft("The red door opens with a crowbar too.", AGENT))
     first = await run(FakeBrain(), "Begin.")
     asks = FakeBrain([Ask("recall", {"query": "crowbar door", "tier": "any"}), Hang()])
     stopped = runs.make(FakePlugins(), "Go on.", brain=asks, memory=memory, resume="fake-session")
     async for event in stopped.events():
         if isinstance(event, MemoriesSeen):
             stopped.kill("the test")
-    goes_on = await run(FakeBrain(), "Go on.", resume="fake-session")
+    goes_on = await run(FakeBrain(did()), "Go on.", resume="fake-session", verify="false")
     assert stopped.outcome.status == "killed"
     assert [first.events[-1].untrusted, goes_on.events[-1].untrusted] == [False, True]
+    assert goes_on.outcome.run_id in {one.run_id for one in naming(runs.journal, [read.id])}
+    memory.erase(read.id, cascade=True)
+    assert not {one.id for one in memory.export() if isinstance(one, Memory)} & {*goes_on.outcome.memories}
 
 
 async def test_a_brain_that_goes_on_from_a_marked_run_is_marked_too(run, memory):
