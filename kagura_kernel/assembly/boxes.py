@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.errors import ExtensionBroken, IsolationTooWeak
-from kagura_kernel.domain.policy import HOST, IsolationClass, SandboxPolicy
+from kagura_kernel.domain.policy import HOST, IsolationClass, PermissionMode, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.sandbox.backend import Box, BoxSpec, Probe, SandboxBackend
@@ -144,18 +144,19 @@ class Boxes:
 
         Whether a strong one works here is found out by starting a box of it; `auto` takes no weaker one meanwhile.
         """
-        policy = SandboxPolicy(self._settings.policy)
-        if not policy.walled or self._settings.fallback_to_host:
+        settings = self._settings
+        on_host = settings.fallback_to_host or settings.permission_mode is PermissionMode.FULL_CONTROL
+        if on_host or not SandboxPolicy(settings.policy).walled:
             raise IsolationTooWeak(HOST, IsolationClass.NONE.label, SHARED_NEEDS.label)
         from kagura_kernel.sandbox.kubernetes.pods import isolation_of
 
-        in_pods = {"kubernetes": isolation_of(self._settings.kubernetes_runtime_class)}
+        in_pods = {"kubernetes": isolation_of(settings.kubernetes_runtime_class)}
         walls = (
             _BUILT_IN_WALLS | in_pods | {name: found.isolation for name, found in self._third_parties.backends.items()}
         )
-        named = walls.get(self._settings.box, SHARED_NEEDS)
+        named = walls.get(settings.box, SHARED_NEEDS)
         if named < SHARED_NEEDS:
-            raise IsolationTooWeak(self._settings.box, named.label, SHARED_NEEDS.label)
+            raise IsolationTooWeak(settings.box, named.label, SHARED_NEEDS.label)
 
     def _host(self) -> HostBackend:
         if self._on_host is None:

@@ -89,6 +89,20 @@ def test_a_shared_deployment_does_not_start_with_weak_walls(open_cockpit, enviro
         open_cockpit(KAGURA_BOX="bubblewrap", **environ)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("POLICY", "danger_full_access"),
+        ("POLICY", "external_sandbox"),
+        ("FALLBACK_TO_HOST", "true"),
+        ("PERMISSION_MODE", "full_control"),
+    ],
+)
+def test_a_shared_deployment_does_not_start_where_an_agent_would_act_without_walls(open_cockpit, name, value):
+    with pytest.raises(IsolationTooWeak, match="host gives none"):
+        open_cockpit(**{"JUPYTERHUB_USER": "ada", f"KAGURA_{name}": value})
+
+
 @pytest.mark.parametrize("environ", [{"KAGURA_SHARED": "true"}, {"JUPYTERHUB_USER": "ada"}])
 def test_a_shared_deployment_refuses_a_cell_that_asks_for_weak_walls(open_cockpit, project, environ):
     outcome = open_cockpit(**environ).launch(cell(project)).result(60)
