@@ -13,7 +13,7 @@ import contextlib
 import json
 import re
 import types
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import replace
 from itertools import islice
@@ -79,6 +79,8 @@ class CellLog:
         # Names that cells have given, in all of their runs: one may become private later
         self._given: dict[str, frozenset[str]] = {}
         self._there = set(shell.user_ns)  # Names that there were after the last cell
+        # Sources of cells that ran before this began, and say that they are private
+        self._before = [one for one in shell.history_manager.input_hist_raw if says_private(one)]
         self._answering: set[str] = set()  # Front ends that have answered; slow once, they are asked again
         self._silent: set[str] = set()  # Front ends, by their session, that know nothing of our questions
 
@@ -130,8 +132,9 @@ class CellLog:
         read = _of_file(place.notebook)
         if read is None:
             ran = [cell for cell in self._cells.values() if cell.id != place.cell_id]
-            shown = _without_lines(ran) if self._private else ran
-            return Notebook(name, "kernel", tuple(shown), place.cell_id, (), len(self._private)), self._private
+            count = len(self._private) + len(self._before)
+            shown = _without_lines(ran) if count else ran
+            return Notebook(name, "kernel", tuple(shown), place.cell_id, (), count), self._private
         cells, private = read
         private |= self._private
         known = {cell.id for cell in cells}
@@ -155,9 +158,15 @@ class CellLog:
         failed = [cell for cell in reversed(self._cells.values()) if cell.error]
         return [cell.id for cell in failed if not cell.source.lstrip().startswith(ours)]
 
-    def private_names(self, private: Iterable[str]) -> frozenset[str]:
-        """Names that private cells have given: those that ran as such, and these."""
-        return frozenset[str]().union(*(self._given.get(ident, ()) for ident in {*self._private, *private}))
+    def private_names(self, private: Collection[str], path: str) -> frozenset[str]:
+        """Names that private cells have given: those that ran as such, and these of a notebook.
+
+        Of one that ran before this began its source tells them, as far as its file has it.
+        """
+        known = (self._given.get(ident, ()) for ident in {*self._private, *private})
+        unknown = [ident for ident in private if ident not in self._given]
+        sources = [*self._before, *(_sources_of(path, unknown) if unknown else ())]
+        return frozenset[str]().union(*known, *(_given_names(self._shell, source) for source in sources))
 
     async def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """What the front end answers; None where none knows how to."""
@@ -182,7 +191,7 @@ async def notebook_of(shell: Any, place: CellPlace, surface: Surface) -> Noteboo
         answer = await log.ask({"ask": "read", "cell": place.cell_id})
         answered = _of_front_end(answer, place) if answer is not None else None
     found, private = answered or log.notebook(place)
-    names = named_values(shell, log.private_names(private))
+    names = named_values(shell, log.private_names(private, place.notebook))
     return Notebook(found.name, found.source, found.cells, found.asking, names, found.private)
 
 
@@ -296,14 +305,26 @@ def _of_front_end(answer: Mapping[str, Any], place: CellPlace) -> tuple[Notebook
 
 def _of_file(path: str) -> tuple[list[NotebookCell], set[str]] | None:
     """Of the file that a server names; None where it cannot be read as a notebook."""
+    raw = _raw_cells(path)
+    return None if raw is None else cells_of(raw)
+
+
+def _raw_cells(path: str) -> object | None:
     file = Path(path)
     if not path or file.suffix != ".ipynb":
         return None
     with contextlib.suppress(OSError, ValueError, RecursionError):
         if file.stat().st_size <= LARGEST_FILE:
             whole = json.loads(file.read_bytes())
-            return cells_of(whole["cells"]) if isinstance(whole, dict) and "cells" in whole else None
+            return whole.get("cells") if isinstance(whole, dict) else None
     return None
+
+
+def _sources_of(path: str, cells: Container[str]) -> list[str]:
+    """What these cells say, as their notebook's file has them."""
+    raw = _raw_cells(path)
+    there = [one for one in raw if isinstance(one, dict)] if isinstance(raw, list) else []
+    return [_joined(one.get("source")) for one in there if one.get("id") in cells]
 
 
 def _given_names(shell: Any, source: str) -> frozenset[str]:

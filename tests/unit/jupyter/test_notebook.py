@@ -119,6 +119,35 @@ async def test_the_names_of_a_cell_that_became_private_after_it_ran_are_not_ther
     assert "unlock" not in found.cells[0].error
 
 
+async def test_a_private_cell_that_ran_before_the_extension_was_loaded_tells_nothing_either(shell):
+    unwatch(shell)
+    run(shell, "# private\npassword = 'x'\ndef unlock(): 1/0", "a")
+    watch(shell)
+    run(shell, "n = 1\nunlock()", "b")
+    found = await seen(shell)
+    assert ([one.name for one in found.names], found.private) == (["n"], 1)
+    assert found.cells[0].error == "ZeroDivisionError: division by zero"
+
+
+async def test_names_of_a_tagged_cell_that_ran_before_the_extension_was_loaded_are_known_by_its_file(
+    shell, monkeypatch, tmp_path
+):
+    unwatch(shell)
+    run(shell, "password = 'x'", "a", "private")
+    watch(shell)
+    run(shell, "n = 1", "b")
+    tags, file = {"tags": ["private"]}, tmp_path / "work.ipynb"
+    saved = {"cell_type": "code", "id": "a", "source": ["password = 'x'"], "metadata": tags}
+    file.write_text(json.dumps({"cells": [saved], "nbformat": 4}))
+
+    async def answer(_question):
+        return {"name": "w.ipynb", "cells": [{"id": "a", "metadata": tags}]}
+
+    monkeypatch.setattr(module, "_asked", answer)
+    found = await seen(shell, str(file), surface=Surface.NOTEBOOK)
+    assert (found.source, [one.name for one in found.names], found.private) == ("live", ["n"], 1)
+
+
 async def test_of_the_file_what_ran_since_counts_and_what_is_not_saved_stands_before_the_asking_cell(shell, tmp_path):
     file = tmp_path / "work.ipynb"
     printed = {"output_type": "stream", "name": "stdout", "text": ["41\n"]}
