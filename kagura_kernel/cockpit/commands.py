@@ -132,7 +132,10 @@ GROUPS = (LOOK, ANSWER, WORK, LEARNED, KITS, PLUGINS, MACHINE)
 
 _BOOKS = (JSON, *PLACE)
 _RUN = Argument(
-    "run", Kind.RUN, "its id or the end of it; `last` is this notebook’s newest, in a terminal the folder’s"
+    "run",
+    Kind.RUN,
+    "its id or the end of it; `last` is this notebook’s newest, in a terminal the folder’s, and `last everywhere` the "
+    "newest of all",
 )
 _RUNS = Argument("run", Kind.RUN, "only these: an id, the end of one, or `last`", required=False, many=True)
 _PATHS = Argument(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.run_names import LAST, named_run, no_last_run
+from kagura_kernel.cockpit.run_names import LAST, meant_here, named_run, no_last_run
 from kagura_kernel.domain.errors import ResumeRefused, WorkspaceError
 from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.domain.policy import WriteMode
@@ -40,6 +40,7 @@ def checkpoint_of(journal: Journal, word: str, here: Here, *, check_project: Cal
     """
     # A run whose process is gone goes on nowhere, whichever kernel looks first.
     mark_lost(journal, journal.clock)
+    word, here = meant_here(word, here)
     if word == LAST:
         rows = views.runs(journal, limit=_LOOKED_AT, here=here)
         row = _newest(journal, rows, here, lambda one: latest(journal, one) is not None)

@@ -1,8 +1,8 @@
-"""What a person names, as ids of the journal: whole, by the end of it, or `last`.
+"""What a person names, as ids of the journal: whole, by the end of it, `last`, or `last everywhere`.
 
 An id means the same everywhere. `last` is about where it is said, a notebook or a terminal's folder: others use the
-same journal, and nobody who says it there means theirs. A name that fits nothing is an error: whoever mistypes one in
-an emergency must not read that all is well.
+same journal, and nobody who says it there means theirs; who does says `last everywhere`. A name that fits nothing is an
+error: whoever mistypes one in an emergency must not read that all is well.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import ApprovalUnknown, RunUnknown, UsageError
+from kagura_kernel.domain.grammar import EVERYWHERE
 from kagura_kernel.journal import views
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.rows import Here
@@ -55,6 +56,11 @@ def here_of(place: CellPlace | None = None, project: Path | None = None) -> Here
     return Here(folder, place.notebook, place.kernel_id, process_owner() if unknown else "")
 
 
+def meant_here(word: str, here: Here) -> tuple[str, Here]:
+    """A word, and the place that it is about."""
+    return (LAST, Here("", everywhere=True)) if word == EVERYWHERE else (word, here)
+
+
 def named_run(journal: Journal, word: str, here: Here) -> str:
     """A run's id: as given, the one that ends like this, or for `last` the newest that a person began here.
 
@@ -63,6 +69,7 @@ def named_run(journal: Journal, word: str, here: Here) -> str:
         UsageError: several do.
         JournalError: the journal cannot be read.
     """
+    word, here = meant_here(word, here)
     if word == LAST:
         newest = views.runs(journal, limit=1, here=here)
         if not newest:
@@ -106,6 +113,7 @@ def run_to_stop(journal: Journal, word: str, here: Here, nothing: str = "nothing
         UsageError: several do, or `last` was said and none goes on.
         JournalError: the journal cannot be read.
     """
+    word, here = meant_here(word, here)
     if word != LAST:
         return named_run(journal, word, here)
     going = views.unfinished(journal, here=here)
@@ -126,6 +134,7 @@ def named_approval(journal: Journal, word: str, here: Here) -> str:
         UsageError: several do, or none waits.
         JournalError: the journal cannot be read.
     """
+    word, here = meant_here(word, here)
     if word == LAST:
         pending = views.approvals(journal, pending_only=True, limit=_REMEMBERED)
         asking = {row.id: row.lineage[0] if row.lineage else row.run_id for row in pending}

@@ -33,6 +33,10 @@ TERMINAL: Surfaces = frozenset({Surface.TERMINAL})
 BOTH: Surfaces = NOTEBOOK | TERMINAL
 
 
+EVERYWHERE = "last everywhere"
+"""Names the newest run of all places, or the only approval that waits; two words that a line has as one."""
+
+
 class Kind(Enum):
     """What a word stands for: how it is read, and what completes it. The value is what help shows in its place."""
 

@@ -56,8 +56,11 @@ class Here:
     notebook: str = ""  # The notebook, as its server names it; empty elsewhere, and where nobody told its kernel
     kernel_id: str = ""  # Its kernel's id, which stays when the notebook is renamed; empty elsewhere
     owner: str = ""  # The process, where nobody told a kernel which notebook is its own; empty elsewhere
+    everywhere: bool = False  # Whether all places are meant
 
     def __str__(self) -> str:
+        if self.everywhere:
+            return "this journal"
         return "this notebook" if self.notebook or self.kernel_id else f"this folder ({self.project})"
 
 

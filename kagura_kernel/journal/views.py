@@ -179,6 +179,8 @@ def _begun(journal: Journal, query: Select[Any], here: Here | None) -> Select[An
         return query
     columns = schema.runs.c
     query = query.where(columns.lineage == "")
+    if here.everywhere:
+        return query
     of_kernel = (columns.kernel_id == as_text(here.kernel_id)) & (columns.kernel_id != "")
     if here.notebook:
         return query.where(of_notebook(journal, here.notebook) | of_kernel)

@@ -15,8 +15,8 @@ WIDTH = 100
 _LEFT = 30
 _TIED = "\u00a0"
 _NOTES = """\
-RUN may be `last`, or the end of a run's id; LEASE also PROVIDER:SCOPE. While a run goes on it is steered from another \
-notebook, or from its own where it was started with `--bg`.
+RUN may be `last`, `last everywhere`, or the end of a run's id; LEASE also PROVIDER:SCOPE. While a run goes on it is \
+steered from another notebook, or from its own where it was started with `--bg`.
 `{prefix}help WORD` says more about one; `%%kagura --help` and `%%sandbox --help` list the options of cells."""
 
 

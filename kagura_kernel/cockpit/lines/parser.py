@@ -14,7 +14,7 @@ from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, HELP
 from kagura_kernel.cockpit.lines.help import usage_lines
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError
 from kagura_kernel.domain.former_names import MODES
-from kagura_kernel.domain.grammar import Argument, CellMagic, Command, InputRequest, Kind, Option, Surface
+from kagura_kernel.domain.grammar import EVERYWHERE, Argument, CellMagic, Command, InputRequest, Kind, Option, Surface
 from kagura_kernel.domain.visible import is_whole
 from kagura_kernel.journal.place import expanded
 
@@ -459,7 +459,7 @@ class _Form:
         for option in self._options.values():
             values[option.name] = () if option.many else False if option.kind is None else option.default
         placed: list[str] = []
-        coming = iter(words)
+        coming = iter(_joined(words))
         for word in coming:
             if word.raw == "--":
                 placed += [rest.text for rest in coming]
@@ -571,6 +571,17 @@ class _Form:
         """
         end = "" if message.endswith((".", "?")) else "."
         raise UsageError(f"{self._where}: {message[:1].upper()}{message[1:]}{end}{self._tail}")
+
+
+def _joined(words: Sequence[Word]) -> list[Word]:
+    """The words, with `last everywhere` as one: it names a run or an approval, and in a text the blank comes back."""
+    joined: list[Word] = []
+    for word in words:
+        if joined and f"{joined[-1].raw} {word.raw}" == EVERYWHERE:
+            joined[-1] = Word(EVERYWHERE, EVERYWHERE, joined[-1].start)
+        else:
+            joined.append(word)
+    return joined
 
 
 def _is_number(raw: str) -> bool:

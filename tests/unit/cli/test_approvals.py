@@ -145,7 +145,7 @@ def test_an_ending_that_fits_several_is_not_guessed_at(journal, refuses):
     assert "'77' names no approval" in refuses("approve", "77")
 
 
-def test_last_is_the_one_that_waits_and_of_several_none_is_guessed_at(journal, prints, refuses):
+def test_last_is_the_one_that_waits_and_of_several_none_is_guessed_at(journal, prints, refuses, monkeypatch, tmp_path):
     run, mailbox = SampleRun(at=SystemClock().now()), Mailbox(journal)
     journal.append(run.started(owner=process_owner(), project=str(Path.cwd())))
     assert refuses("approve", "last").startswith("ERR_USAGE: No approval waits. `kagura-kernel approvals` lists")
@@ -153,7 +153,9 @@ def test_last_is_the_one_that_waits_and_of_several_none_is_guessed_at(journal, p
         mailbox.post(run.request(name))
     assert "'last' fits 2 approvals that wait (app-2, app-1)" in refuses("approve", "last")
     assert main(["deny", "app-2"]) == 0
-    assert prints("approve", "last") == "app-2: denied.\napp-1: allowed.\n"
+    monkeypatch.chdir(tmp_path)
+    assert "No approval waits in this folder" in refuses("approve", "last")
+    assert prints("approve", "last", "everywhere") == "app-1: allowed.\n"
 
 
 @pytest.mark.usefixtures("asked")

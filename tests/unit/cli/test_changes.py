@@ -75,13 +75,15 @@ def test_what_was_applied_is_taken_back(project, prints, refuses):
     assert refuses("undo", "last").startswith("ERR_UNSUPPORTED: ")
 
 
-def test_last_never_is_a_run_of_another_folder(project, tmp_path, monkeypatch, refuses):
+def test_last_never_is_a_run_of_another_folder_unless_it_is_last_everywhere(project, tmp_path, monkeypatch, refuses):
     monkeypatch.chdir(tmp_path)
     said = refuses("apply", "last")
     assert said.startswith("ERR_RUN_UNKNOWN: ")
     assert f"this folder ({tmp_path}), which has none yet: " in said
     assert f"the newest elsewhere is run-1 in {project}." in said
     assert not (project / "a.txt").exists()
+    assert main(["apply", "last", "everywhere", "b.txt"]) == 0
+    assert ((project / "a.txt").exists(), (project / "b.txt").read_text()) == (False, "newer\n")
     assert main(["apply", "run-1"]) == 0
     assert (project / "a.txt").exists()
 

@@ -327,6 +327,8 @@ def test_last_is_the_newest_run_of_the_folder_that_goes_on(
     said = refuses("kill", "last")
     assert f"the newest elsewhere is {newer.run_id} in {tmp_path / 'project'}" in said
     assert {row.run_id for row in views.unfinished(journal)} == {older.run_id, newer.run_id}
+    assert prints("kill", "last", "everywhere") == f"{newer.run_id}: killed\n"
+    newer = running()
     monkeypatch.chdir(tmp_path / "project")
     journal.append(SampleRun("run-over").started())
     journal.append(SampleRun("run-over").finished())

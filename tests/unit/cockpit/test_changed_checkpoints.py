@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import func
 
 from kagura_kernel.cockpit.resumption import checkpoint_of
-from kagura_kernel.domain.errors import JournalUnreadable, ResumeRefused
+from kagura_kernel.domain.errors import JournalUnreadable, ResumeRefused, RunUnknown
 from kagura_kernel.domain.events.memory import RunCheckpointed
 from kagura_kernel.domain.patterns import Checkpoint, LeftBudget, Step
 from kagura_kernel.journal import checkpoints
@@ -72,6 +72,14 @@ def stopped(journal: Journal, *left: Checkpoint) -> None:
 
 def found(journal: Journal, word: str = "run-1") -> Checkpoint:
     return checkpoint_of(journal, word, Here("/project"), check_project=lambda path: path)
+
+
+def test_a_run_of_another_folder_is_the_last_everywhere(journal):
+    stopped(journal, Checkpoint("run-1", "ses-1", 1, AT, "Do it.", options={"project": "/project"}))
+    here = Here("/elsewhere")
+    with pytest.raises(RunUnknown):
+        checkpoint_of(journal, "last", here, check_project=lambda path: path)
+    assert checkpoint_of(journal, "last everywhere", here, check_project=lambda path: path).run_id == "run-1"
 
 
 def tampered(journal: Journal, change: Change) -> None:

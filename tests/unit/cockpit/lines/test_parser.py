@@ -91,6 +91,13 @@ def test_words_of_a_shell_are_never_split_again(words):
         ("runs", "runs", {"run": (), "limit": None}),
         ("runs last --limit=5 abc", "runs", {"run": ("last", "abc"), "limit": 5}),
         ("kill last", "kill", {"run": ("last",)}),
+        ("kill last  everywhere last abc", "kill", {"run": ("last everywhere", "last", "abc")}),
+        (
+            "approve last everywhere this session",
+            "approve",
+            {"approval": "last everywhere", "answer": ("this", "session")},
+        ),
+        ("say last everywhere go on", "say", {"run": "last everywhere", "text": ("go", "on"), "instead": False}),
         ("approve app-1", "approve", {"approval": "app-1", "answer": ()}),
         ("approve app-1 yes, the second", "approve", {"approval": "app-1", "answer": ("yes,", "the", "second")}),
         ("approve app-1 -5 degrees", "approve", {"approval": "app-1", "answer": ("-5", "degrees")}),
