@@ -145,9 +145,13 @@ class Boxes:
         Whether a strong one works here is found out by starting a box of it; `auto` takes no weaker one meanwhile.
         """
         settings = self._settings
-        on_host = settings.fallback_to_host or settings.permission_mode is PermissionMode.FULL_CONTROL
-        if on_host or not SandboxPolicy(settings.policy).walled:
-            raise IsolationTooWeak(HOST, IsolationClass.NONE.label, SHARED_NEEDS.label)
+        without_walls = {
+            f'`policy = "{settings.policy}"`': not SandboxPolicy(settings.policy).walled,
+            "`fallback_to_host = true`": settings.fallback_to_host,
+            '`permission_mode = "full_control"`': settings.permission_mode is PermissionMode.FULL_CONTROL,
+        }
+        if said := next((words for words, holds in without_walls.items() if holds), ""):
+            raise IsolationTooWeak(f"the setting {said}", IsolationClass.NONE.label, SHARED_NEEDS.label)
         from kagura_kernel.sandbox.kubernetes.pods import isolation_of
 
         in_pods = {"kubernetes": isolation_of(settings.kubernetes_runtime_class)}

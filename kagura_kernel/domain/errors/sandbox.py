@@ -267,7 +267,8 @@ class IsolationTooWeak(SandboxError):
     def __init__(self, backend: str, has: str, needs: str) -> None:
         super().__init__(
             f"This deployment is shared, so boxes need {needs} isolation; {backend} gives {has}. "
-            "Choose a back-end of that class, or unset the shared deployment setting on a machine of your own."
+            "Choose a back-end of that class and no setting that goes past it, or unset the shared deployment setting "
+            "on a machine of your own."
         )
         self.backend = backend
         self.has = has

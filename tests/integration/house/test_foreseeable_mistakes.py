@@ -99,7 +99,7 @@ def test_a_shared_deployment_does_not_start_with_weak_walls(open_cockpit, enviro
     ],
 )
 def test_a_shared_deployment_does_not_start_where_an_agent_would_act_without_walls(open_cockpit, name, value):
-    with pytest.raises(IsolationTooWeak, match="host gives none"):
+    with pytest.raises(IsolationTooWeak, match=f"the setting `{name.lower()} = .* gives none"):
         open_cockpit(**{"JUPYTERHUB_USER": "ada", f"KAGURA_{name}": value})
 
 
