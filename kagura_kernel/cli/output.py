@@ -36,9 +36,9 @@ def guard_streams() -> None:
         _occupy(descriptor, mode)
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(_INPUT, closefd=False)), encoding="utf-8")
-    sys.stdout = _stream(_OUTPUT, sys.stdout, "strict", _refuse)
+    sys.stdout = _stream(_OUTPUT, sys.stdout, _refuse)
     # Who cannot hear what went wrong can be told nothing at all.
-    sys.stderr = _stream(_ERRORS, sys.stderr, "backslashreplace", _swallow)
+    sys.stderr = _stream(_ERRORS, sys.stderr, _swallow)
 
 
 def flush_output() -> None:
@@ -74,17 +74,15 @@ class _Raw(io.FileIO):
             return memoryview(data).nbytes
 
 
-def _stream(
-    descriptor: int, before: io.TextIOWrapper | object, errors: str, failed: Callable[[OSError], None]
-) -> io.TextIOWrapper:
-    """The same stream as before, as far as there was one."""
+def _stream(descriptor: int, before: io.TextIOWrapper | object, failed: Callable[[OSError], None]) -> io.TextIOWrapper:
+    """The same stream as before, as far as there was one; what its encoding does not have is written as an escape."""
     told = before if isinstance(before, io.TextIOWrapper) else None
     if told is not None:
         told.flush()
     return io.TextIOWrapper(
         io.BufferedWriter(_Raw(descriptor, failed)),
         encoding=told.encoding if told is not None else "utf-8",
-        errors=told.errors if told is not None else errors,
+        errors="backslashreplace" if told is None or told.errors in (None, "strict") else told.errors,
         # Unbuffered, as containers like it, comes down to lines.
         line_buffering=told.line_buffering or told.write_through if told is not None else descriptor == _ERRORS,
     )

@@ -169,6 +169,16 @@ def test_every_command_says_so_where_its_output_takes_nothing(shell, words, wher
     assert ran.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_an_answer_is_told_in_whatever_encoding_the_terminal_has(shell, encoding):
+    shell.environ["PYTHONIOENCODING"] = encoding
+    ran = by_a_shell(shell, f"run --replay {shell.cassette(answer='5 € …')} Go.")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "5 \\u20ac \\u2026\n", "")
+    for words in ("runs", "run --help"):
+        ran = by_a_shell(shell, words)
+        assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def test_errors_that_nobody_can_read_never_stand_in_the_answer(shell):
     cassette = shell.cassette(bash("touch x", host=True, reason="why not"))
     for where in ("2>&-", "2>/dev/full"):
