@@ -372,10 +372,15 @@ def _picture(path: Path, project: Path) -> Image:
 
 
 def _routing(request: RunRequest, settings: Settings, policy: SandboxPolicy) -> Routing:
-    """Where commands run; a run that only plans has none on the host unasked, also when it carries its plan out."""
+    """Where commands run; a run that only plans has none on the host unasked, also when it carries its plan out.
+
+    Full control is the machine's owner's, for what may change something: no chat has it, nor a run that only reads.
+    """
     routing = agents.handed_routing(settings, request.handoff)
     if policy.type is SandboxPolicyType.DANGER_FULL:
         return replace(routing, mode=PermissionMode.FULL_CONTROL)
+    if request.started_by or not policy.writable:
+        routing = replace(routing, mode=PermissionMode.DEFAULT)
     return replace(routing, mode=PermissionMode.DEFAULT, preapproved=()) if request.mode == "plan" else routing
 
 

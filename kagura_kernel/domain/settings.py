@@ -203,7 +203,8 @@ class Settings:
         300.0, "until no answer to a question is a denial", unit="seconds", gt=0, le=86400
     )
     permission_mode: PermissionMode = _setting(
-        PermissionMode.DEFAULT, "`full_control` lets host commands run without asking"
+        PermissionMode.DEFAULT,
+        "`full_control` lets commands run on the host without asking, except those of `read_only` runs and of a chat's",
     )
     policy: SandboxPolicyType = _setting(
         SandboxPolicyType.WORKSPACE_WRITE,

@@ -4,7 +4,7 @@ import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.errors import UsageError
-from kagura_kernel.domain.policy import SandboxPolicyType
+from kagura_kernel.domain.policy import PermissionMode, SandboxPolicyType
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runtime.host_box import NO_WALLS
@@ -68,6 +68,15 @@ def test_nobody_in_a_chat_gets_the_machine_itself(cockpit_with, run, settings):
     assert view.box.backend == "fake"
     with pytest.raises(UsageError, match="takes the box away"):
         run(cockpit_with(settings=settings), started_by="slack:U123", policy=settings.policy.value)
+
+
+@pytest.mark.parametrize("how", [{"started_by": "slack:U123"}, {"policy": "read_only"}])
+def test_full_control_is_neither_a_chats_nor_that_of_who_wants_nothing_changed(cockpit_with, run, project, how):
+    settings = Settings(permission_mode=PermissionMode.FULL_CONTROL)
+    run(cockpit_with(FakeBrain([LIST, "Done."]), settings=settings), **how)
+    assert not (project / "made.txt").exists()
+    run(cockpit_with(FakeBrain([LIST, "Done."]), settings=settings))
+    assert (project / "made.txt").exists()
 
 
 def test_in_a_sandbox_from_outside_work_is_done_in_a_copy_and_every_card_says_so(cockpit_with, run, project):
