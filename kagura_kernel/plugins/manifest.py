@@ -71,6 +71,8 @@ def _module(text: str) -> str:
 
 
 def _modules(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not names:
+        raise ValueError("it has no entry")
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"{', '.join(map(repr, twice))} stands in it more than once")
     return names
@@ -137,7 +139,7 @@ class Manifest(_Part):
     # What guest code may import
     host_modules: Annotated[
         tuple[Annotated[str, AfterValidator(_module)], ...],
-        Field(min_length=1, max_length=MAX_MODULES),
+        Field(max_length=MAX_MODULES),
         AfterValidator(_modules),
     ]
     hints: Hints = Field(default_factory=Hints)  # For brains
@@ -159,7 +161,6 @@ _FAULTS = {
     "tuple_type": "it is a list",
     "model_type": "it is an object: {{…}}",
     "dataclass_type": "it is an object: {{…}}",
-    "too_short": "it has no entry",
     "too_long": "it has more than {max_length} entries",
     "string_too_long": "it has more than {max_length} letters",
 }

@@ -117,7 +117,9 @@ def test_without_a_directory_any_name_will_do():
     ],
 )
 def test_modules_that_cannot_be(modules, why):
-    assert why in problems(manifest_of("greeter", hostModules=modules))
+    told = problems(manifest_of("greeter", hostModules=modules))
+    assert why in told
+    assert told.count("hostModules") == 1
 
 
 @pytest.mark.parametrize("missing", ["name", "version", "description", "hostModules"])
