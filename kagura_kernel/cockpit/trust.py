@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
+from kagura_kernel.brain.provider import REPLAY
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.categories import Category
 from kagura_kernel.domain.clock import Clock
@@ -44,6 +45,8 @@ def require_evidence(row: RunRow) -> None:
         why = "it is no run of an agent that a person has given its task"
     elif row.status != "done":
         why = f"it is not done, but {row.status.replace('_', ' ')}"
+    elif row.brain == REPLAY:
+        why = "it played a cassette"
     elif row.untrusted:
         why = "it was shown memories that nobody had promoted"
     elif row.verified is False:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kagura_kernel.brain.in_box import ThinksInside
-from kagura_kernel.brain.provider import BrainHeard
+from kagura_kernel.brain.provider import REPLAY, BrainHeard
 from kagura_kernel.domain.approvals import ApprovalRequest, Decision
 from kagura_kernel.domain.clock import PausableClock
 from kagura_kernel.domain.events import PersonHeard, PersonSaid
@@ -174,8 +174,10 @@ class RunContext:
         return await self.redacting.words(self.membrane.scrubber.scrub(text))
 
     def _is_marked(self) -> bool:
-        # Anything in the box of a sealed brain could be what asks.
-        return self.memory.untrusted or isinstance(self.order.brain, ThinksInside)
+        # Anything in the box of a sealed brain could be what asks, and anybody may have written a cassette.
+        brain = self.order.brain
+        is_replay = brain is not None and brain.name == REPLAY
+        return self.memory.untrusted or is_replay or isinstance(brain, ThinksInside)
 
     def _decided(self, request: ApprovalRequest, decision: Decision) -> None:
         self.learning.decided(request, decision)

@@ -54,7 +54,7 @@ class Story:
         self.person, self.calendar = Person(), Calendar()
         self.done = 0
 
-    async def push(self, **more: object) -> Ended:
+    async def push(self, name: str = "fake", **more: object) -> Ended:
         """Something new lies in the project, and a run brings it out."""
         self.done += 1
         git(self.runs.project, "commit", "--quiet", "--allow-empty", "-m", f"change {self.done}")
@@ -62,7 +62,7 @@ class Story:
         made = self.runs.make(
             FakePlugins(),
             task,
-            brain=FakeBrain(PUSH),
+            brain=FakeBrain(PUSH, name=name),
             approver=self.person,
             clock=self.calendar,
             headless=False,
@@ -115,17 +115,18 @@ async def test_pushing_is_proposed_with_the_fifth_run_then_unasked_and_lost_with
     [decided] = [event for event in ended.events if isinstance(event, ApprovalDecided)]
     assert (asked.arguments["command"], decided.via) == ("git push origin main", "graduation")
 
-    ended = await story.push(handoff=Handoff(untrusted=True))
-    assert story.published
-    assert len(story.person.asked) == 7
-    assert changes(ended) == []
+    for number, others in enumerate(({"handoff": Handoff(untrusted=True)}, {"name": "replay"}), 7):
+        ended = await story.push(**others)
+        assert story.published
+        assert len(story.person.asked) == number
+        assert changes(ended) == []
 
     shutil.move(story.remote, story.remote.with_name("gone.git"))
     ended = await story.push()
-    assert len(story.person.asked) == 7
+    assert len(story.person.asked) == 8
     assert changes(ended) == ["applied", "failed", "demoted"]
     shutil.move(story.remote.with_name("gone.git"), story.remote)
     await story.push()
-    assert len(story.person.asked) == 8
+    assert len(story.person.asked) == 9
     assert not TrustHistory(story.runs.journal).look()["git"].graduated
     assert story.runs.journal.verify()

@@ -99,6 +99,7 @@ def test_a_new_credential_was_new_when_it_was_asked_for(books):
     [
         ({"status": "failed"}, "it is not done, but failed"),
         ({"untrusted": True}, "memories that nobody had promoted"),
+        ({"brain": "replay"}, "it played a cassette"),
         ({"verified": False}, "its verification failed"),
         ({"started": {"lineage": ("run-0",)}}, "no run of an agent that a person has given its task"),
         ({"started": {"flavour": "sandbox"}}, "no run of an agent"),
