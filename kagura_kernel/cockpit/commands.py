@@ -40,8 +40,6 @@ CELL_MAGICS = (KAGURA, SANDBOX)
 
 
 _HELP = {
-    "box": "the box to work in: `bubblewrap`, `docker`, `gvisor`, or what an extension adds; `kagura-kernel doctor` "
-    "tries them out",
     "brain": "the brain that thinks; `kagura-kernel brain` lists them",
     "resume": "go on from where a run stopped: an id, the end of one, or `last`; a task may add a few words",
 }
@@ -93,6 +91,7 @@ RUN_COMMANDS = (
                 required=False,
                 many=True,
                 metavar="TASK",
+                options=True,
             ),
         ),
         (

@@ -98,8 +98,8 @@ class Argument(NamedTuple):
     metavar: str = ""  # What help shows in its place; empty for the kind's own
     default: Any = None  # Its value when it is not there
     surfaces: Surfaces | None = None  # Where it is taken; None wherever its command is
-    # Of a text: whether each word of it that begins with two dashes is an option. Nobody searches for one, and a slip
-    # would be searched for; a note may hold any.
+    # Of a text: whether each word of it that begins with two dashes is an option. Nobody searches for one or makes a
+    # task of it, and a slip would run without the limit that was meant; a note may hold any.
     options: bool = False
 
     @property

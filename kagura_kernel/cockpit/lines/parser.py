@@ -474,7 +474,7 @@ class _Form:
         if not raw.startswith("-") or raw == "-":
             return False
         if self._text_at is not None and len(placed) > self._text_at:
-            return raw in self._options or (self._options_in_text and raw.startswith("--"))
+            return raw.partition("=")[0] in self._options or (self._options_in_text and raw.startswith("--"))
         return not (_is_number(raw) and self._arguments)
 
     def _take(self, word: Word, coming: Iterator[Word], values: dict[str, Any]) -> None:

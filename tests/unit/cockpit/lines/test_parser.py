@@ -208,6 +208,17 @@ def test_what_looks_like_an_option_within_a_question_is_one():
     assert parse_line("memory add Call it with --bogus.", TERMINAL).values["text"][-1] == "--bogus."
 
 
+def test_a_limit_behind_a_task_holds_however_it_is_written_and_a_slip_in_it_starts_nothing():
+    assert parse_words(["run", "Fix it", "--budget=0.5"], TERMINAL).values["budget_usd"] == 0.5
+    assert parse_words(["run", "Say what --verbose does"], TERMINAL).values["task"] == ("Say what --verbose does",)
+    assert parse_words(["run", "--", "fix", "--bogus"], TERMINAL).values["task"] == ("fix", "--bogus")
+    assert parse_line("memory add Ship it --tag=deploy", TERMINAL).values["tag"] == ("deploy",)
+    with pytest.raises(UsageError, match=r"no option '--budgt' here\. Did you mean --budget\?"):
+        parse_words(["run", "Fix it", "--budgt", "0.5"], TERMINAL)
+    with pytest.raises(UsageError, match="no option '--keep' here"):
+        parse_words(["run", "Fix it", "--keep"], TERMINAL)
+
+
 @pytest.mark.parametrize(("slip", "meant"), [("--nte pypi.org", "--net"), ("--modle x", "--model")])
 def test_letters_that_changed_places_are_a_likelier_slip_than_another_letter(slip, meant):
     with pytest.raises(UsageError, match=rf"Did you mean {meant}\?"):
