@@ -107,9 +107,9 @@ class Boxes:
         return await (pool.start_alone(spec) if isinstance(pool, WarmPool) else pool.start(spec))
 
     async def probe(self) -> list[PartStatus]:
-        """Every back-end's state, by starting a box of each; of those elsewhere only where there is word of a place."""
+        """Every back-end's state, by starting a box of each; of those elsewhere where the settings speak of them."""
         every, elsewhere = self._made(), {"ssh": self._settings.ssh_host, "kubernetes": self._in_a_cluster()}
-        wanted = self._settings.boxes
+        wanted = (*self._settings.boxes, self._settings.box)
         made = {name: every[name] for name in every if name in wanted or elsewhere.get(name, True)}
         probes = await asyncio.gather(*(backend.probe() for backend in made.values()))
         return [

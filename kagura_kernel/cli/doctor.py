@@ -150,6 +150,9 @@ def boxes(settings: Settings) -> Iterator[Finding]:
     weak = {level.label for level in IsolationClass if shared and level < SHARED_NEEDS}
     for part in parts:
         yield _box(part, asked_for=part.name == settings.box, weak=part.isolation in weak)
+    if settings.box not in (AUTO, *(part.name for part in parts)):
+        said = "the setting `box` names it, and there is none that can be used"
+        yield Finding(f"box {settings.box}", FAIL, said, "name another in the setting `box`, or leave it out", SANDBOX)
     able = [part.name for part in parts if part.ok and part.isolation not in weak]
     policy = SandboxPolicy(settings.policy)
     if not policy.walled:

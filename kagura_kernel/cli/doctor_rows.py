@@ -70,6 +70,7 @@ def brains(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
     A machine that nobody has given a brain is warned of, for boxes and replays work without one. A brain that somebody
     has chosen or signed in to, and that cannot think, is a failure.
     """
+    from kagura_kernel.assembly import brain_names
     from kagura_kernel.assembly.brains import make_brains
 
     try:
@@ -83,6 +84,8 @@ def brains(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
     broken = [name for name, auth in states.items() if not auth.ready and auth.method]
     if settings.brain in states:
         yield _named(settings.brain, states[settings.brain])
+    elif settings.brain not in brain_names():
+        yield Finding("brain", FAIL, f"{settings.brain}, as the settings say: there is none", _SETUP_BRAIN, BRAIN)
     elif ready:
         more = f"; also {', '.join(ready[1:])}" if ready[1:] else ""
         yield Finding("brain", OK, f"{ready[0]}: {states[ready[0]].reason}{more}", part=BRAIN)
@@ -209,7 +212,7 @@ def secret_places(environ: Mapping[str, str]) -> Finding:
         said = f"variables and files; {error}"
     needed = [path.name for path in (settings_file(environ), providers_file(environ)) if _mentions_keyring(path)]
     if needed:
-        said += f"; {' and '.join(needed)} keeps secrets in one"
+        said += f"; {' and '.join(needed)} {'keep' if needed[1:] else 'keeps'} secrets in one"
     then = "unlock or install one (`pip install keyring` and a Secret Service, KWallet or macOS), or name files instead"
     return Finding(name, FAIL if needed else WARN, said, then)
 
@@ -363,10 +366,15 @@ def extension_findings(settings: Settings) -> Iterator[Finding]:
 
     named = {f"brain {settings.brain}", f"back-end {settings.box}", *(f"tool {name}" for name in settings.own_tools)}
     named |= {f"memory {settings.memory.partition('://')[0]}", *(f"transport {name}" for name in settings.transports)}
-    for part in tried():
+    found = list(tried())
+    for part in found:
         package = part.reason.removeprefix("of ").split(" ")[0]
         then = "" if part.ok else f"mend it, or `pip uninstall {package}`"
         yield Finding(part.name, OK if part.ok else FAIL if part.name in named else WARN, part.reason, then)
+    for name in (f"tool {tool}" for tool in settings.own_tools):
+        if name not in {part.name for part in found}:
+            said = "the setting `own_tools` names it, and no package that is installed brings it"
+            yield Finding(name, FAIL, said, "install its package, or take it out of `own_tools`")
     yield _telemetry(settings)
     yield Finding("log", OK, f"{settings.log_level} and above, to {settings.log_place or 'standard error'}")
 

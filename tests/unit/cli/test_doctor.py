@@ -101,6 +101,20 @@ def test_a_back_end_that_is_asked_for_and_does_not_work_needs_somebody(monkeypat
     assert found(capsys)["box docker"]["state"] == "fail"
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "row"),
+    [
+        ("KAGURA_BRAIN", "claud", "brain"),
+        ("KAGURA_BOX", "bubblewrapp", "box bubblewrapp"),
+        ("KAGURA_BOX", "ssh", "box ssh"),
+        ("KAGURA_OWN_TOOLS", "word-count", "tool word-count"),
+    ],
+)
+def test_what_the_settings_name_and_is_not_there_is_a_failure(variable, value, row, monkeypatch, capsys):
+    monkeypatch.setenv(variable, value)
+    assert found(capsys)[row]["state"] == "fail"
+
+
 def test_without_a_journal_none_is_made(books, capsys):
     assert found(capsys)["journal"]["said"] == f"none yet at {books / 'journal.db'}"
     assert not (books / "journal.db").exists()

@@ -200,6 +200,8 @@ def test_secrets_that_the_settings_keep_in_a_keychain_need_one(machine, capsys, 
     (folder / "credentials.toml").write_text('[providers.x]\nkind = "static"\ntoken_keyring = "a/b"\n')
     row = machine(capsys)[1]["secret back-ends"]
     assert (row["state"], "credentials.toml keeps secrets in one" in row["said"]) == ("fail", True)
+    (folder / "config.toml").write_text('claude_key_keyring = "a/b"\n')
+    assert "config.toml and credentials.toml keep secrets in one" in machine(capsys)[1]["secret back-ends"]["said"]
 
 
 @pytest.fixture
