@@ -25,7 +25,7 @@ from kagura_kernel.brain.openai_compatible import (
 )
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
 from kagura_kernel.domain.cost import Usage
-from kagura_kernel.domain.errors import BrainNotConfigured, CredentialError, NotThisTime
+from kagura_kernel.domain.errors import BrainNotConfigured, CredentialError, NotThisTime, SecretUnavailable
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.pydantic_ai_talk import Talk
@@ -179,7 +179,8 @@ async def _key(endpoint: Endpoint) -> str:
     try:
         return await endpoint.key.read()
     except CredentialError as error:
-        message = f"The {NAME} brain cannot think: {_no_key(endpoint)} ({error.message})"
+        why = error.why if isinstance(error, SecretUnavailable) else error.message
+        message = f"The {NAME} brain cannot think: {_no_key(endpoint)} ({why})"
         raise BrainNotConfigured(message) from error
 
 

@@ -15,6 +15,7 @@ from kagura_kernel.assembly.brains import (
     usual_endpoint,
 )
 from kagura_kernel.brain.openai_compatible import KNOWN
+from kagura_kernel.brain.provider import Turn
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured, ConfigurationError, SecretUnavailable
 from kagura_kernel.domain.settings import Settings, parse_settings
@@ -69,6 +70,16 @@ async def test_a_blank_behind_a_key_is_none_of_it_and_a_sign_that_no_key_has_is_
         assert key is not None
         with pytest.raises(SecretUnavailable, match=r"OPENAI_API_KEY.*paste it anew"):
             await key.read()
+
+
+async def test_a_key_that_is_not_there_is_told_by_the_name_of_its_variable_alone():
+    async def nobody(_):
+        raise AssertionError
+
+    turn = Turn(task="t", system="s", tools=(), call_tool=nobody, model="m")
+    with pytest.raises(BrainNotConfigured) as caught:
+        await anext(compatible_brain({}, settings(endpoint="openai", model="m")).run(turn))
+    assert caught.value.message.endswith("none in OPENAI_API_KEY (no such environment variable is set)")
 
 
 async def test_a_known_service_that_was_moved_gets_only_the_key_that_is_named_for_it():
