@@ -220,15 +220,19 @@ class Settings:
     )
     safe_commands: tuple[str, ...] = _setting(
         (),
-        "programs that only look, whatever their arguments, beside those on the safe list: what `strict_routing` lets "
-        "run without asking, and `preapproved_host_commands` may name",
+        "programs that only look, whatever their arguments, beside those on the safe list: what `strict_routing` "
+        "leaves in the box, and `preapproved_host_commands` may name",
     )
-    strict_routing: bool = _setting(False, "ask for everything that is not on the safe list, in the box too")
+    strict_routing: bool = _setting(
+        False,
+        "let a box run what is on the safe list alone; any other command of an agent leaves it for this machine, after "
+        "asking for each",
+    )
     preapproved_host_commands: tuple[str, ...] = _setting(
         (),
         "programs that may look at the project on the host without asking, as long as they are on the "
-        "safe list and free of shell characters: `kagura-kernel route --preapproved NAME -- COMMAND` "
-        "explains",
+        "safe list and free of shell characters: `kagura-kernel route --escalated --preapproved NAME -- "
+        "COMMAND` explains",
     )
     pool_size: int = _setting(1, "warm boxes kept ready; 0 switches the pool off", ge=0, le=16, label="warm boxes")
     shared: bool = _setting(

@@ -310,7 +310,7 @@ class Routing:
     """What the person in charge decided about where commands run."""
 
     mode: PermissionMode = PermissionMode.DEFAULT  # `full_control` sends everything to the host without asking
-    strict: bool = False  # whether the safe list holds in the box as well
+    strict: bool = False  # whether what is not on the safe list leaves the box
     preapproved: tuple[str, ...] = ()  # programs, or whole lines, that may run on the host unasked while they are safe
     approval_deadline: float = DEFAULTS.approval_deadline  # seconds until an unanswered approval is a denial
     safe: tuple[str, ...] = ()  # programs on the safe list beside our own
