@@ -453,8 +453,10 @@ class Walk:
                 self._use(name, models[self.talk.choose("Which of its models?", models)])
                 return
         self._write("endpoint", name)
-        model = self.talk.ask(f"Its model [{settings.model or 'none, each run names one'}]: ").strip()
-        if model:
+        # What another service calls its model means nothing to this one.
+        kept = settings.model if name == settings.endpoint else ""
+        model = self.talk.ask(f"Its model [{kept or 'none, each run names one'}]: ").strip() or kept
+        if model != settings.model:
             self._write("model", model)
         self._write("brain", "pydantic_ai")
         variable = KNOWN[known].variable if known else ""

@@ -95,6 +95,14 @@ def test_a_model_on_this_machine_needs_no_key(walk, file, chain):
     assert chain == {}
 
 
+def test_the_model_of_another_service_is_not_kept_and_that_of_the_same_one_is(walk, file):
+    walk("brain", "3", "2", "qwen3:32b")
+    walk("brain", "3", "2", "")
+    assert written(file)["model"] == "qwen3:32b"
+    walk("brain", "3", "3", "")
+    assert (written(file)["endpoint"], written(file)["model"]) == ("lmstudio", "")
+
+
 @pytest.mark.usefixtures("chain")
 def test_a_service_of_ones_own_is_named_by_its_url(walk, file):
     walk("brain", "3", "12", "mine", "https://models.example.org/v1", "m", secret=SECRET)
