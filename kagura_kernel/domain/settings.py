@@ -242,7 +242,9 @@ class Settings:
         label="others share this machine",
     )
     journal_url: str = _setting(
-        "", "a PostgreSQL URL instead of a file in the data directory", label="journal in a database, URL"
+        "",
+        "a PostgreSQL URL instead of a file in the data directory, with `kagura-kernel[postgres]`",
+        label="journal in a database, URL",
     )
     memory_mib: int = _setting(4096, "memory of one box", unit="MiB", ge=64, label="memory of a box")
     processes: int = _setting(512, "processes of one box", ge=16, label="processes of a box")
