@@ -455,7 +455,8 @@ _WORK_COMMANDS = (
             *("apply last", "apply last README.md", "apply last a.py --hunk 2", "apply last a.py --conflict merge"),
             *("apply last --commits", "apply last --commits --branch tidied"),
         ),
-        detail="In a terminal the exit code is 1 when a file was left alone because the project’s had changed.",
+        detail="In a terminal the exit code is 1 when a file was left alone because the project’s had changed, 2 when "
+        "all were.",
     ),
     Command(
         "commits",
@@ -473,7 +474,8 @@ _WORK_COMMANDS = (
         (_RUN, _PATHS),
         (_HUNK, _COMMITS, *_BOOKS),
         ("discard last",),
-        detail="One in conflict is given up where it is named. In a terminal the exit code is 1 when one was left.",
+        detail="One in conflict is given up where it is named. In a terminal the exit code is 1 when one was left, 2 "
+        "when all were.",
     ),
     Command(
         "undo",
