@@ -70,8 +70,8 @@ def brains(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
     A machine that nobody has given a brain is warned of, for boxes and replays work without one. A brain that somebody
     has chosen or signed in to, and that cannot think, is a failure.
     """
-    from kagura_kernel.assembly import brain_names
     from kagura_kernel.assembly.brains import make_brains
+    from kagura_kernel.assembly.extensions import brain_extensions, brain_names
 
     try:
         states = {
@@ -84,6 +84,9 @@ def brains(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
     broken = [name for name, auth in states.items() if not auth.ready and auth.method]
     if settings.brain in states:
         yield _named(settings.brain, states[settings.brain])
+    elif settings.brain in brain_extensions():
+        said = f"{settings.brain}, as the settings say: of another package, which has a row of its own"
+        yield Finding("brain", OK, said, part=BRAIN)
     elif settings.brain not in brain_names():
         yield Finding("brain", FAIL, f"{settings.brain}, as the settings say: there is none", _SETUP_BRAIN, BRAIN)
     elif ready:

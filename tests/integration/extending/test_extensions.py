@@ -451,8 +451,9 @@ def test_status_lists_what_is_installed_and_runs_none_of_it(cockpit_of):
 
 @pytest.mark.usefixtures("house", "broken")
 def test_the_terminal_s_doctor_has_a_row_for_each():
-    from kagura_kernel.cli.doctor_rows import extension_findings
+    from kagura_kernel.cli.doctor_rows import brains, extension_findings
 
+    assert [(row.name, row.state) for row in brains(Settings(brain="small"), {})] == [("brain", "ok")]
     rows = {row.name: row for row in extension_findings(Settings())}
     assert rows["brain small"].state == "ok"
     assert rows["brain broken"].state == "warn"
