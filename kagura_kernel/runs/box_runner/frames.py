@@ -193,7 +193,7 @@ KEPT_BY_NAME = re.compile(
 """pandas' names of the types that come back as they were."""
 
 _INSTEAD = {
-    "period": "turn it into times with `.dt.to_timestamp()`, or into text with `.astype(str)`",
+    "period": "make it times by `.dt.to_timestamp()`, an index by `.to_timestamp()`, or text by `.astype(str)`",
     "interval": "turn it into text with `.astype(str)`",
     "Sparse": "make it dense with `.sparse.to_dense()`",
     "complex": "pass its real and imaginary parts as two columns",

@@ -224,6 +224,11 @@ _INSTEAD: tuple[tuple[Callable[[Any], bool], str], ...] = (
     (callable, "only data crosses; put the code into the cell or into a file of the project"),
     (is_figure_part, "pass its `.figure`"),
     (lambda value: hasattr(value, "to_arrow"), "pass `.to_arrow()` or `.to_pandas()` of it"),
+    (
+        lambda value: str(getattr(value, "dtype", "")).startswith(("period", "interval")),
+        "pass `.astype(str).to_list()` of it",
+    ),
+    (lambda value: hasattr(value, "to_timestamp"), "pass `.to_timestamp()` of it, or `str(…)`"),
     (lambda value: hasattr(value, "to_frame"), "pass `.to_frame()` or `.to_list()` of it"),
     (lambda value: hasattr(value, "__dataclass_fields__"), "pass `dataclasses.asdict(…)` of it"),
     (lambda value: hasattr(value, "__next__"), "pass `list(…)` of it"),

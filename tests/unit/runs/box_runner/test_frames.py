@@ -222,6 +222,12 @@ class Colour(enum.Enum):
         (pd.NaT, "use None for no time"),
         (pd.Timestamp(1), "round it to microseconds"),
         (pd.Index([1]), "pass `.to_frame()` or `.to_list()` of it"),
+        (
+            pd.period_range("2026", periods=1, freq="M"),
+            "a PeriodIndex cannot cross: pass `.astype(str).to_list()` of it",
+        ),
+        (pd.interval_range(0, 1), "pass `.astype(str).to_list()` of it"),
+        (pd.Period("2026"), "pass `.to_timestamp()` of it, or `str(…)`"),
         (object(), "only data crosses"),
         (10**5000, "more than 4000 digits"),
     ],
