@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     from psycopg import Connection as Driver
 
 _DIALECT = "postgresql+psycopg"
-_CONNECT_SECONDS = "5"
+_CONNECTING = {
+    "connect_timeout": "5",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "tcp_user_timeout": "15000",
+}
+"""How long the driver waits for a server, unless the URL says otherwise: one that vanished without hanging up would
+otherwise be waited for a quarter of an hour, or two hours where nothing was sent."""
 LOCK_SECONDS = 5.0
 _IDLE_SECONDS = 10.0
 """How long a writer may stall in the middle of a transaction before the server ends it: the others wait for it."""
@@ -55,8 +62,7 @@ class PostgresServer(Place):
     def __init__(self, url: str) -> None:
         parsed = parse_url(url)
         self.where = without_password(parsed)
-        if "connect_timeout" not in parsed.query:
-            parsed = parsed.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
+        parsed = parsed.set(query={**_CONNECTING, **parsed.query})
         self._engine = create_engine(parsed, poolclass=NullPool, isolation_level="AUTOCOMMIT")
         self._driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
         self.errors = SQLAlchemyError, self._driver_error

@@ -53,7 +53,13 @@ LOCK_SECONDS = 5.0
 """How long one call waits for another process that writes."""
 
 _DIALECT = "postgresql+psycopg"
-_CONNECT_SECONDS = "5"
+_CONNECTING = {
+    "connect_timeout": "5",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "tcp_user_timeout": "15000",
+}
+"""How long the driver waits for a server, also for one that vanished without hanging up; a URL may say otherwise."""
 _STATEMENT_SECONDS = 60.0
 _KEPT, _MORE = 2, 14
 _HARMLESS = frozenset({"host", "port", "dbname"})
@@ -96,11 +102,9 @@ class Server:
         """
         parsed = _parsed(url)
         self.where = _without_password(parsed)  # Its URL without a password
-        if "connect_timeout" not in parsed.query:
-            parsed = parsed.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
         self._closed = False
         # A server that converts nothing would otherwise tell bytes instead of text.
-        parsed = parsed.update_query_dict({"client_encoding": "utf8"})
+        parsed = parsed.set(query={**_CONNECTING, **parsed.query, "client_encoding": "utf8"})
         try:
             self._engine = create_engine(
                 parsed,
