@@ -215,9 +215,10 @@ class RunHandle:
         """Return when it is over, however it ended; with its error, if it has one."""
         if self._result is not None:
             result = asyncio.wrap_future(self._result)
+            # Looked at, also when nobody waits here any more, so that nobody is warned of an error that those who wait
+            # for the outcome get.
+            result.add_done_callback(lambda over: over.cancelled() or over.exception())
             await asyncio.wait({result})
-            # Looked at, so that nobody is warned of an error that those who wait for the outcome get.
-            _ = result.cancelled() or result.exception()
         return self.error
 
     @property

@@ -145,15 +145,15 @@ class Posting:
         await asyncio.to_thread(self.book.keep, KeptPost(subject, thread, "", name, ""))
         await asyncio.to_thread(self.book.close, subject)
 
-    async def again(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Do it as often as it takes; raises like `settle`."""
+    async def again(self, work: Callable[[], Awaitable[object]], passing: type[KaguraError] = TransportError) -> None:
+        """Do it as often as it takes, for as long as what goes wrong is of a kind that passes; raises like `settle`."""
         pause = FIRST_PAUSE
         while True:
             try:
                 await work()
             except (PostRefused, TransportRefused):
                 raise
-            except TransportError:
+            except passing:
                 await self.clock.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:
@@ -235,7 +235,7 @@ class Following:
         Raises:
             PostRefused: the chat never takes it.
             TransportRefused: the chat does not take us any more.
-            JournalError: the journal does not answer.
+            JournalError: what was told so far cannot be read.
         """
         loop = asyncio.get_running_loop()
 
@@ -254,7 +254,8 @@ class Following:
         finally:
             ended.cancel()
             stop()
-        await self._end(error)
+        # A database that was away comes back, and a thread must not say for ever that the run goes on.
+        await self.posting.again(lambda: self._end(error), JournalError)
         await settled()
 
     def _take(self, event: Event) -> None:
@@ -273,8 +274,8 @@ class Following:
             self._news.clear()
             try:
                 await self._put()
-            except TransportError as error:
-                # A chat that is away must not end the run; the next word tells everything.
+            except (TransportError, JournalError) as error:
+                # A chat or a journal that is away must not end the run; the next word tells everything.
                 self._news.set()
                 pause = LONGEST_PAUSE if isinstance(error, PostRefused) else min(2 * pause, LONGEST_PAUSE)
                 await unless(ended, self.posting.clock.sleep(pause))

@@ -13,6 +13,7 @@ from kagura_kernel.cockpit.transports.conversations import INTERRUPTED, OLDER_CO
 from kagura_kernel.cockpit.transports.transport import Button, Post, Said
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Verdict
 from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.domain.errors import JournalUnwritable
 from kagura_kernel.domain.events import RunFinished, RunStarted
 from kagura_kernel.domain.events.memory import RunCheckpointed
 from kagura_kernel.domain.identity import new_approval_id, new_run_id
@@ -362,3 +363,25 @@ def request(approval_id: str, run_id: str) -> ApprovalRequest:
     return ApprovalRequest(
         approval_id, run_id, "fake-room-1", ApprovalKind.HOST_COMMAND, "echo", "echo", datetime.now(UTC)
     )
+
+
+async def test_an_end_that_the_journal_does_not_take_at_first_is_told_once_it_does(cockpit_on, tmp_path, monkeypatch):
+    monkeypatch.setattr(followers_module, "FIRST_PAUSE", 0.01)
+    keep, away = ChatBook.keep, [True]
+
+    def kept(book: ChatBook, post: KeptPost) -> None:
+        if away[0]:
+            raise JournalUnwritable("the journal", "the server is away")
+        keep(book, post)
+
+    monkeypatch.setattr(ChatBook, "keep", kept)
+    cockpit, chat = cockpit_on(["It was 42."]), FakeChat()
+    conversations = talk(cockpit, chat, tmp_path / "project")
+    (tmp_path / "project").mkdir()
+    await conversations.open()
+    await chat.say(ANN, "what was it?")
+    await eventually(lambda: [run.status for run in cockpit.runs()] == ["done"])
+    assert [post.text for post in chat.shown("room:1") if "42" in post.text] == []
+    away[0] = False
+    await eventually(lambda: any("It was 42." in post.text for post in chat.shown("room:1")))
+    await conversations.close()
