@@ -22,8 +22,9 @@ MAX_KEPT = 64 * 2**20
 
 CHANGED_SINCE = "it has changed since it was applied"
 
-NEW_FILE = 0o644
-EXECUTABLE = 0o111
+_NEW_FILE = 0o666
+"""Before the umask of this process, as for anything that a person makes."""
+_EXECUTABLE = 0o111
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +114,10 @@ def _bring(project: ProjectFiles, blobs: BlobStore, change: FileChange) -> HostS
         project.link(change.path, change.target, expected=now.sha256)
     else:
         content = blobs.get(change.new_sha256)
-        base = now.mode if now.kind == "file" else NEW_FILE
-        mode = base | EXECUTABLE if change.mode & 0o100 else base & ~EXECUTABLE
-        project.replace(change.path, content, mode, expected=now.sha256)
+        is_new = now.kind != "file"
+        base = _NEW_FILE if is_new else now.mode
+        mode = base | _EXECUTABLE if change.mode & 0o100 else base & ~_EXECUTABLE
+        project.replace(change.path, content, mode, expected=now.sha256, is_masked=is_new)
     return now
 
 

@@ -397,25 +397,28 @@ class ProjectFiles:
         except OSError:
             return None
 
-    def replace(self, path: str, content: bytes, mode: int, *, expected: str | None = None) -> None:
+    def replace(
+        self, path: str, content: bytes, mode: int, *, expected: str | None = None, is_masked: bool = False
+    ) -> None:
         """Put a file in place, whole or not at all; directories on the way are made.
 
         `expected` is the hash of what stands there now, empty for nothing; None puts it in place of whatever it is. Of
-        the mode the special bits are dropped.
+        the mode the special bits are dropped, and where it `is_masked` what the umask of this process takes away.
 
         Raises:
             Changed: something else stood there; it still does.
         """
+        mode &= 0o777
         with self._parent(path, create=True) as (parent, name):
             temporary = _beside(name)
-            handle = os.open(
-                temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=parent
-            )
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            handle = os.open(temporary, flags, mode if is_masked else 0o600, dir_fd=parent)
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(content)
                     file.flush()
-                    os.fchmod(file.fileno(), mode & 0o777)
+                    if not is_masked:
+                        os.fchmod(file.fileno(), mode)
                     os.fsync(file.fileno())
             except BaseException:
                 with contextlib.suppress(FileNotFoundError):

@@ -1,5 +1,6 @@
 import errno
 import hashlib
+import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.outcome import FileChange
-from kagura_kernel.membrane import change_apply
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.change_apply import WrittenBack, apply_changes
 from kagura_kernel.membrane.project import HostState, ProjectFiles, link_hash
@@ -124,11 +124,18 @@ def test_a_file_made_after_the_look_is_a_conflict(root: Path, blobs: BlobStore) 
     assert {path.name: path.read_text() for path in root.iterdir()} == {"a": "PERSON", "b": "PERSON"}
 
 
-def test_a_program_stays_one_and_becomes_one(root: Path, blobs: BlobStore) -> None:
-    done = apply_changes(ProjectFiles(root), blobs, [replace(added("run"), mode=0o755), added("plain")])
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_a_program_becomes_one_and_who_else_may_read_or_write_a_new_file_is_as_the_person_has_it(
+    root: Path, blobs: BlobStore, umask: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        done = apply_changes(ProjectFiles(root), blobs, [replace(added("run"), mode=0o755), added("plain")])
+    finally:
+        os.umask(before)
     assert done.applied == ("run", "plain")
-    assert (root / "run").stat().st_mode & 0o777 == change_apply.NEW_FILE | change_apply.EXECUTABLE
-    assert (root / "plain").stat().st_mode & 0o777 == change_apply.NEW_FILE
+    assert (root / "run").stat().st_mode & 0o777 == 0o777 & ~umask
+    assert (root / "plain").stat().st_mode & 0o777 == 0o666 & ~umask
 
 
 def test_a_full_disk_is_told_of_the_file_that_could_not_be_written(
