@@ -166,6 +166,8 @@ def boxes(settings: Settings) -> Iterator[Finding]:
         said = f"no back-end{strong} starts a box here, so no run can start"
         if able:
             said = f"only {able[0]} starts one here, which no run takes unless it or the settings name it"
+        if unknown := ", ".join(name for name in order if name not in {part.name for part in parts}):
+            said = f"{said}; there is no back-end called {unknown}, as the setting `boxes` has it"
         if settings.fallback_to_host:
             said = f"{said} but an agent's, which asks for each of its commands (the setting `fallback_to_host`)"
         state: State = WARN if settings.fallback_to_host else FAIL

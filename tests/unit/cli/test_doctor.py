@@ -308,6 +308,15 @@ def test_in_a_shared_deployment_a_weak_back_end_that_is_asked_for_needs_somebody
         ),
         (["docker", "ssh"], "box order", "ok", "`--box auto` takes docker, by the setting `boxes`"),
         (["ssh"], "boxes", "fail", "only docker starts one here, which no run takes unless it or the settings name it"),
+        (
+            ["podman"],
+            "boxes",
+            "fail",
+            (
+                "only docker starts one here, which no run takes unless it or the settings name it; "
+                "there is no back-end called podman, as the setting `boxes` has it"
+            ),
+        ),
     ],
 )
 def test_what_an_administrator_says_has_a_row_and_which_box_comes_of_it_too(
