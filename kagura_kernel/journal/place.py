@@ -98,7 +98,8 @@ def text_of(path: Path) -> str:
     try:
         if path.is_fifo():
             raise ConfigurationError(str(path), ["it is a pipe, which can be read once only; name a file"])
-        return path.read_text("utf-8")
+        # Editors on Windows begin such a file with a mark, which TOML does not know.
+        return path.read_text("utf-8-sig")
     except UnicodeDecodeError:
         # Not chained: it would carry the bytes.
         raise ConfigurationError(str(path), ["it is not a text in UTF-8; save it as such"]) from None

@@ -87,3 +87,9 @@ def test_shared_settings_that_cannot_be_read_let_nobody_go_on(tmp_path, monkeypa
     usual.symlink_to(usual)
     with pytest.raises(ConfigurationError, match="cannot be read"):
         read_settings({})
+
+
+def test_a_file_that_begins_with_a_mark_of_its_encoding_is_read(tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text("pool_size = 7\n", "utf-8-sig")
+    assert read_settings({"KAGURA_CONFIG": str(file)}).pool_size == 7
