@@ -314,7 +314,7 @@ def parse_line(line: str, surface: Surface, *, prefix: str | None = None) -> Par
         UnknownName: there is no such command; says what was probably meant.
         UsageError: a word is missing, too many, or not of its kind; or the command lives elsewhere.
     """
-    return _parse(_closed(line, (surface.prefix if prefix is None else prefix).strip()), surface, prefix)
+    return _parse(_closed(line, surface.prefix if prefix is None else prefix), surface, prefix)
 
 
 def parse_words(words: Sequence[str], surface: Surface) -> Parsed:
@@ -329,7 +329,7 @@ def parse_cell_line(magic: CellMagic, line: str) -> Mapping[str, Any]:
         UsageError: as `parse_line`; the text ends with the usage.
     """
     form = _Form(magic.typed, f"\n{usage_lines(magic)}", magic.arguments, magic.options, cell=magic)
-    return form.fill(_closed(line, magic.typed))
+    return form.fill(_closed(line, f"{magic.typed} "))
 
 
 def cell_magic(name: str) -> CellMagic:
@@ -372,11 +372,11 @@ def as_typed(text: str, surface: Surface, begin: str) -> str:
     return re.sub(rf"(?<!%)%kagura ({names})\b", rf"{begin}\1", text)
 
 
-def _closed(line: str, where: str) -> list[Word]:
+def _closed(line: str, before: str) -> list[Word]:
     words = words_of(line)
     if words and words[-1].unfinished:
         what = "nothing stands behind the backslash" if words[-1].unfinished == "\\" else "a quote is not closed"
-        raise UsageError(f"{where} {line}: {what}.")
+        raise UsageError(f"{before}{line}: {what}.")
     return words
 
 

@@ -188,6 +188,8 @@ def test_a_command_that_works_elsewhere_says_where(line, surface, text):
 def test_an_error_of_a_slash_command_begins_like_one():
     with pytest.raises(UsageError, match=r"^/kill: It needs a RUN\.\nusage: /kill RUN …$"):
         parse_line("kill", NOTEBOOK, prefix="/")
+    with pytest.raises(UsageError, match=r"^/kill 'last: a quote is not closed\.$"):
+        parse_line("kill 'last", NOTEBOOK, prefix="/")
 
 
 def test_the_old_way_to_revoke_is_the_same_command():
