@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from kagura_kernel.domain.errors import NotebookUnwritable
+from kagura_kernel.domain.errors import NotebookUnwritable, RunKilled
 from kagura_kernel.domain.images import RASTER
 from kagura_kernel.domain.notebook import (
     LONGEST,
@@ -35,7 +35,7 @@ from kagura_kernel.domain.notebook import (
     says_private,
 )
 from kagura_kernel.domain.variables import CellPlace
-from kagura_kernel.jupyter.surface import Surface, client_of, parent_of, place_of
+from kagura_kernel.jupyter.surface import Surface, client_of, parent_of, person, place_of
 
 TARGET = "kagura.notebook"
 """The comm under which our JupyterLab extension is asked about the notebook that it shows."""
@@ -182,13 +182,20 @@ class CellLog:
 
 
 async def notebook_of(shell: Any, place: CellPlace, surface: Surface) -> Notebook | None:
-    """The notebook that a cell stands in; None in a terminal, which has none."""
+    """The notebook that a cell stands in; None in a terminal, which has none.
+
+    Raises:
+        RunKilled: the person stopped the cell while the front end was asked, before there was a run.
+    """
     log = getattr(shell, _LOG, None)
     if not isinstance(log, CellLog) or getattr(shell, "kernel", None) is None:
         return None
     answered = None
     if surface is Surface.NOTEBOOK and place.cell_id:
-        answer = await log.ask({"ask": "read", "cell": place.cell_id})
+        try:
+            answer = await log.ask({"ask": "read", "cell": place.cell_id})
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise RunKilled("", person(), "It was stopped before its run began, and nothing was run.") from None
         answered = _of_front_end(answer, place) if answer is not None else None
     found, private = answered or log.notebook(place)
     names = named_values(shell, log.private_names(private, place.notebook))

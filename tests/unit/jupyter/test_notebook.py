@@ -1,5 +1,6 @@
 """The notebook around a cell: from what the kernel ran, from its file, and from a front end's answer."""
 
+import asyncio
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ import pandas as pd
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from kagura_kernel.domain.errors import NotebookUnwritable, UsageError
+from kagura_kernel.domain.errors import NotebookUnwritable, RunKilled, UsageError
 from kagura_kernel.domain.notebook import CellEdit, CellImage
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter import notebook as module
@@ -75,6 +76,21 @@ async def test_what_the_kernel_ran_is_known_with_its_errors_and_without_values(s
     assert "rows['x']" in found.cells[0].error
     names = {one.name: one.about for one in found.names}
     assert names == {"rows": "list, 4", "secret_word": "str, 13"}
+
+
+async def test_an_interrupt_while_the_front_end_is_asked_says_that_nothing_was_run(shell, monkeypatch):
+    asked, never = asyncio.Event(), asyncio.Event()
+
+    async def ask(_question):
+        asked.set()
+        await never.wait()
+
+    monkeypatch.setattr(module, "_asked", ask)
+    cell = asyncio.ensure_future(seen(shell, surface=Surface.NOTEBOOK))
+    await asked.wait()
+    cell.cancel()
+    with pytest.raises(RunKilled, match="nothing was run"):
+        await cell
 
 
 async def test_cells_that_nobody_names_are_known_by_their_order(shell):
