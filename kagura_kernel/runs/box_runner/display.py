@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import binascii
+import functools
 import json
+import os
 import pathlib
 import re
 import sys
@@ -46,18 +48,28 @@ class Showing:
         self._folder = folder
         self._count = 0
         self._shown_figures: set[int] = set()
+        self._files: dict[str, str] = {}  # By what they are updated with, as `display(…, display_id=…)` names it
 
     def begin(self, folder: str) -> None:
         """Show in another folder from now on."""
         self._folder, self._count = folder, 0
+        self._files.clear()
 
-    def display(self, *objects: Any, raw: bool = False, **_options: Any) -> None:
-        """Show objects, or with `raw` dictionaries of MIME types; IPython's other options mean nothing here."""
+    def display(
+        self, *objects: Any, raw: bool = False, display_id: Any = None, update: bool = False, **_options: Any
+    ) -> Handle | None:
+        """Show objects, or with `raw` dictionaries of MIME types; IPython's other options mean nothing here.
+
+        With a `display_id`, or True for a new one, its handle is returned; `update` shows them in the place of what
+        this id has shown.
+        """
+        name = os.urandom(16).hex() if display_id is True else str(display_id or "")
         for one in objects:
             bundle = dict(one) if raw and isinstance(one, dict) else bundle_of(one)
-            self._show(one, bundle)
+            self._show(one, bundle, name, update)
             if is_a(one, "matplotlib", "Figure"):
                 self._shown_figures.add(id(one))
+        return Handle(self, name) if name else None
 
     def show_figures(self) -> None:
         """Show the open figures that were not shown yet, and close all."""
@@ -81,21 +93,26 @@ class Showing:
     def display_for_ipython(self, module: Any) -> None:
         """Let `from IPython.display import display` be this one."""
         module.display = self.display
+        module.update_display = functools.partial(self.display, update=True)
 
-    def _show(self, value: Any, bundle: dict[str, Any]) -> None:
+    def _show(self, value: Any, bundle: dict[str, Any], name: str, update: bool) -> None:
         text = bundle.get("text/plain")
         text = text if isinstance(text, str) else plain_text(value)
         mime = richest(bundle)
         if not mime:
             print(text, flush=True)  # noqa: T201 - what a program prints
             return
-        self._write(mime, as_bytes(mime, bundle[mime]), text)
+        self._write(mime, as_bytes(mime, bundle[mime]), text, name, update)
 
-    def _write(self, mime: str, data: bytes, text: str) -> None:
+    def _write(self, mime: str, data: bytes, text: str, name: str, update: bool) -> None:
+        head = json.dumps({"mime": mime, "text": text[:LONGEST_TEXT] if says_something(text) else ""}).encode()
+        before = self._files.get(name) if update else None
+        if before is not None:
+            pathlib.Path(before).write_bytes(head + b"\n" + data)
+            return
         self._count += 1
         if self._count > MOST:
             return
-        head = json.dumps({"mime": mime, "text": text[:LONGEST_TEXT] if says_something(text) else ""}).encode()
         pathlib.Path(self._folder).mkdir(parents=True, exist_ok=True)
         while True:
             # Processes that the program forked show things too.
@@ -106,6 +123,24 @@ class Showing:
                 self._count += 1
         with file:
             file.write(head + b"\n" + data)
+        if name:
+            self._files[name] = file.name
+
+
+class Handle:
+    """What shows further objects under one `display_id`, as IPython's does."""
+
+    def __init__(self, showing: Showing, display_id: str) -> None:
+        self.display_id = display_id
+        self._showing = showing
+
+    def display(self, value: Any, **options: Any) -> None:
+        """Show another object below."""
+        self._showing.display(value, display_id=self.display_id, **options)
+
+    def update(self, value: Any, **options: Any) -> None:
+        """Show it in the place of the last one."""
+        self.display(value, update=True, **options)
 
 
 def bundle_of(value: Any) -> dict[str, Any]:

@@ -61,9 +61,9 @@ class Screen:
             self._work = part("display").Showing(self.folder)
         return self._work
 
-    def display(self, *objects: Any, **options: Any) -> None:
+    def display(self, *objects: Any, **options: Any) -> Any:
         """Show objects in their richest form, as in a notebook."""
-        self.work.display(*objects, **options)
+        return self.work.display(*objects, **options)
 
     def hook(self, value: Any) -> None:
         """Show the value of the program's last expression; None is silent."""

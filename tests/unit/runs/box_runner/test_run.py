@@ -190,6 +190,19 @@ def test_open_figures_are_shown_once_and_in_their_order(rig):
     assert "run.py" not in ended.err
 
 
+def test_what_is_shown_under_an_id_is_updated_in_its_place(rig):
+    source = (
+        "from IPython.display import HTML, Markdown, update_display\n"
+        "bar = display(HTML('0 %'), display_id=True)\ndisplay(Markdown('below'))\n"
+        "for done in range(300): bar.update(HTML(f'{done} %'))\n"
+        "display(HTML('draft'), display_id='mine')\nupdate_display(HTML('final'), display_id='mine')\n"
+        "bar.display(HTML('another'))\nword = display('one', display_id=True)\nword.update('two')"
+    )
+    ended = rig.run(source)
+    assert (ended.code, ended.out, ended.err) == (0, "'one'\n'two'\n", "")
+    assert [data for _, _, data in ended.shown] == [b"299 %", b"below", b"final", b"another"]
+
+
 def test_outputs_are_kept_when_the_program_ends_well_and_told_when_they_cannot_be(rig):
     ended = rig.run("a = [1, (2,)]\nb = print\nc = 'x'", outputs="a,b,c,d")
     assert ended.code == 0
