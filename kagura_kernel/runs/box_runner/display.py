@@ -49,10 +49,11 @@ class Showing:
         self._count = 0
         self._shown_figures: set[int] = set()
         self._files: dict[str, str] = {}  # By what they are updated with, as `display(…, display_id=…)` names it
+        self._clears = False  # Whether the next thing that is shown takes everything else away
 
     def begin(self, folder: str) -> None:
         """Show in another folder from now on."""
-        self._folder, self._count = folder, 0
+        self._folder, self._count, self._clears = folder, 0, False
         self._files.clear()
 
     def display(
@@ -90,9 +91,19 @@ class Showing:
 
         pyplot.show = show
 
+    def clear_output(self, wait: bool = False) -> None:
+        """Take away what was shown, with `wait` only once there is something new. What was printed stays."""
+        self._clears = wait
+        if not wait:
+            self._files.clear()
+            for file in pathlib.Path(self._folder).glob("*.shown"):
+                file.unlink()
+            self._count = 0
+
     def display_for_ipython(self, module: Any) -> None:
-        """Let `from IPython.display import display` be this one."""
+        """Let `from IPython.display import display` be this one, and what goes with it."""
         module.display = self.display
+        module.clear_output = self.clear_output
         module.update_display = functools.partial(self.display, update=True)
 
     def _show(self, value: Any, bundle: dict[str, Any], name: str, update: bool) -> None:
@@ -106,6 +117,8 @@ class Showing:
 
     def _write(self, mime: str, data: bytes, text: str, name: str, update: bool) -> None:
         head = json.dumps({"mime": mime, "text": text[:LONGEST_TEXT] if says_something(text) else ""}).encode()
+        if self._clears:
+            self.clear_output()
         before = self._files.get(name) if update else None
         if before is not None:
             pathlib.Path(before).write_bytes(head + b"\n" + data)

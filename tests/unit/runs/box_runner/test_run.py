@@ -203,6 +203,17 @@ def test_what_is_shown_under_an_id_is_updated_in_its_place(rig):
     assert [data for _, _, data in ended.shown] == [b"299 %", b"below", b"final", b"another"]
 
 
+def test_what_was_shown_is_taken_away_by_clear_output(rig):
+    source = (
+        "from IPython.display import HTML, clear_output\ndisplay(HTML('gone'))\nclear_output()\n"
+        "for frame in range(300):\n    clear_output(wait=True)\n    display(HTML(f'frame {frame}'))\n"
+        "display(HTML('below'))\nclear_output(wait=True)"
+    )
+    ended = rig.run(source)
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+    assert [data for _, _, data in ended.shown] == [b"frame 299", b"below"]
+
+
 def test_outputs_are_kept_when_the_program_ends_well_and_told_when_they_cannot_be(rig):
     ended = rig.run("a = [1, (2,)]\nb = print\nc = 'x'", outputs="a,b,c,d")
     assert ended.code == 0
