@@ -26,6 +26,13 @@ from kagura_kernel.jupyter.errors import KERNEL, calm
 
 _sent: ContextVar[str | None] = ContextVar("kagura_cell_sent", default=None)
 
+_unplaced: ContextVar[str | None] = ContextVar("kagura_cell_unplaced", default=None)
+"""A plain cell that was sent to be seen, and leaves no history."""
+
+UNPLACED = (
+    "A plain cell that is run without a place in the history, as nbval runs it, is Python, and this is none. "
+    "To have it be a prompt there too, begin it with a line `%%kagura`."
+)
 AS_PROMPT = "To send a prompt that begins with a slash, put a backslash before it: `\\/…`."
 
 
@@ -45,6 +52,7 @@ def done() -> None:
     A callback of IPython's, the first of all that are called after a cell.
     """
     _sent.set(None)
+    _unplaced.set(None)
 
 
 def translate(lines: Sequence[str]) -> list[str]:
@@ -55,11 +63,29 @@ def translate(lines: Sequence[str]) -> list[str]:
     """
     cell = "".join(lines)
     code = _sent.get()
+    unplaced = _unplaced.get()
+    if unplaced is not None and cell.rstrip("\n") == unplaced.rstrip("\n"):
+        with calm():
+            _check_python(cell)
     if code is None or cell.rstrip("\n") != code.rstrip("\n"):
         return list(lines)
     with calm():
         _check_commands(cell)
         return plain(cell, to_run=True).splitlines(keepends=True)
+
+
+def _check_python(cell: str) -> None:
+    """Know that a plain cell which leaves no history is Python, as it is taken for.
+
+    Raises:
+        UsageError: it is not.
+    """
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    # IPython's own annotations leave this out.
+    manager: Any = TransformerManager
+    if manager().check_complete(cell)[0] == "invalid":
+        raise UsageError(UNPLACED)
 
 
 translate.has_side_effects = True  # type: ignore[attr-defined]  # where IPython looks for it
@@ -167,6 +193,7 @@ class KaguraKernel(IPythonKernel):
         # What leaves no history may be a front end's own Python, and never becomes a prompt. What says by its first
         # words what it is stays that: tools that run notebooks as tests leave no history either.
         by_person = not silent and (store_history or form_of(code) is not Form.PROMPT)
+        _unplaced.set(None if silent or by_person else code)
         with sent(code, by_person=by_person):
             reply: dict[str, Any] = await self._inherited().do_execute(
                 code, silent, store_history, user_expressions, allow_stdin, cell_meta=cell_meta, cell_id=cell_id

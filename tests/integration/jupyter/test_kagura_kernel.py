@@ -114,6 +114,13 @@ def test_only_the_cell_that_a_person_sent_can_be_a_prompt(kagura):
     assert "No run yet" in shown(kagura.run("/runs"))
 
 
+def test_a_prompt_that_leaves_no_history_is_refused_with_the_way_to_send_it(kagura):
+    messages = kagura.follow(kagura.execute("Just a prompt.", store_history=False))
+    assert failed(messages) == ["UsageError"]
+    assert "`%%kagura`" in shown(messages)
+    assert "Traceback" not in shown(messages)
+
+
 def test_a_hook_that_runs_a_cell_again_runs_no_prompt_again(kagura):
     kagura.run(
         "%%py\nip = get_ipython()\nseen = []\n"
