@@ -7,6 +7,7 @@ there nothing happens: policy answers, and a notebook has to come out the same e
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Generator
 from html import escape
@@ -15,7 +16,7 @@ from typing import Any
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.feeds import Feed
 from kagura_kernel.cockpit.handles import RunHandle
-from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.errors import JournalError, KaguraError
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Event, RunFinished
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.jupyter.errors import calm, check, shown_as
@@ -79,7 +80,9 @@ class LateCard:
 
     def _cell_over(self, _result: object) -> None:
         self._watched.take()
-        self.show()
+        # `%unload_ext` ends the run and closes its journal: the card is shown, and no more can be read for it.
+        with contextlib.suppress(JournalError):
+            self.show()
 
 
 class Bell:

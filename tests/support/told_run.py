@@ -44,6 +44,7 @@ class ToldRun:
         self.run_id = run_id
         self.session_id = session_id
         self.here = here  # Whether leases count as this process's
+        self.error = None  # As a handle has it: what it ended with, if that is an error
         self.told: list[AnyEvent] = []  # Every event so far
         self.intents: list[RunRequest] = []  # What it was launched with
         self._lock = threading.RLock()

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from kagura_kernel.domain.errors import JournalUnreadable
 from kagura_kernel.jupyter import background, preparation
-from kagura_kernel.jupyter.background import Bell
+from kagura_kernel.jupyter.background import Bell, LateCard
 from kagura_kernel.jupyter.surface import Surface
 from kagura_kernel.kit.redaction import redactor
 from kagura_kernel.testing.false_home import compiled_rules
@@ -96,6 +97,20 @@ def test_a_run_that_was_begun_without_a_person_listens_to_no_cell(surface):
     assert surface
     assert shell.registered == []
     assert bell_of_it.status == "running"
+
+
+def test_a_card_whose_journal_was_closed_before_the_end_of_the_cell_is_shown_as_far_as_it_goes():
+    shown = []
+
+    def finish(view):
+        shown.append(view.started.run_id)
+        raise JournalUnreadable("here", "it was closed")
+
+    run, shell = ToldRun("run-7"), Shell()
+    LateCard(run, SimpleNamespace(finish=finish), shell)
+    run.tell(run.sample.started(), run.sample.finished())
+    shell.cell_over()
+    assert (shown, shell.registered) == (["run-7"], [])
 
 
 def test_in_a_terminal_the_bell_sounds_once_for_each_question(surface, monkeypatch):
