@@ -150,7 +150,8 @@ def boxes(settings: Settings) -> Iterator[Finding]:
     weak = {level.label for level in IsolationClass if shared and level < SHARED_NEEDS}
     for part in parts:
         yield _box(part, asked_for=part.name == settings.box, weak=part.isolation in weak)
-    if settings.box not in (AUTO, *(part.name for part in parts)):
+    known = {part.name for part in parts}
+    if settings.box not in (AUTO, *known):
         said = "the setting `box` names it, and there is none that can be used"
         yield Finding(f"box {settings.box}", FAIL, said, "name another in the setting `box`, or leave it out", SANDBOX)
     able = [part.name for part in parts if part.ok and part.isolation not in weak]
@@ -166,10 +167,10 @@ def boxes(settings: Settings) -> Iterator[Finding]:
         said = f"no back-end{strong} starts a box here, so no run can start"
         if able:
             said = f"only {able[0]} starts one here, which no run takes unless it or the settings name it"
-        if unknown := ", ".join(name for name in order if name not in {part.name for part in parts}):
-            said = f"{said}; there is no back-end called {unknown}, as the setting `boxes` has it"
         if settings.fallback_to_host:
             said = f"{said} but an agent's, which asks for each of its commands (the setting `fallback_to_host`)"
+        if unknown := ", ".join(name for name in order if name not in known):
+            said = f"{said}; there is no back-end called {unknown}, as the setting `boxes` has it"
         state: State = WARN if settings.fallback_to_host else FAIL
         yield Finding("boxes", state, said, _easiest(part for part in parts if part.isolation not in weak), SANDBOX)
 
