@@ -68,9 +68,10 @@ class Boxes:
     async def start(self, name: str, spec: BoxSpec) -> LaunchedBox:
         """Choose a back-end and start a box; see `StartBox`."""
         if name == HOST or not spec.policy.walled:
-            word = f"policy of your settings is {spec.policy.type}"
-            why = "setting `fallback_to_host` is on" if spec.policy.walled else word
-            return LaunchedBox(await self._host().start(spec), f"the {why}")
+            policy = spec.policy
+            by_policy = f"the policy of your settings is {policy.type}"
+            why = "the setting `fallback_to_host` is on" if policy.walled else by_policy
+            return LaunchedBox(await self._host().start(spec), why)
         started: Box | None = None
 
         async def tried(backend: SandboxBackend) -> Probe:

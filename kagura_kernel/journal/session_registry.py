@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Row, func, select
+from sqlalchemy import ColumnElement, Row, func, select
 
 from kagura_kernel.domain.errors import JournalUnreadable, SessionBusy
 from kagura_kernel.domain.late_dataclass import dataclass
@@ -52,8 +52,7 @@ def last_run(journal: Journal, session_id: str) -> LastRun | None:
     Raises:
         JournalUnreadable: it cannot be read.
     """
-    over = (runs.c.session_id == session_id) & (runs.c.brain != "") & (runs.c.status != "running")
-    over &= runs.c.error_code != SessionBusy.code
+    over = _over(session_id) & (runs.c.error_code != SessionBusy.code)
     for row in journal.read(select(runs).where(over).order_by(runs.c.first_seq.desc()).limit(_MOST_LOOKED_AT)):
         last = next(iter(journal.readable([row], partial(_last, journal))), None)
         if last is None:
@@ -62,6 +61,11 @@ def last_run(journal: Journal, session_id: str) -> LastRun | None:
         if began or row.status not in _BEFORE_IT_BEGAN:
             return last
     return None
+
+
+def _over(session_id: str) -> ColumnElement[bool]:
+    """Which rows are runs of a session's agents that go on no more."""
+    return (runs.c.session_id == session_id) & (runs.c.brain != "") & (runs.c.status != "running")
 
 
 def _last(journal: Journal, row: Row[Any]) -> LastRun:
@@ -106,8 +110,7 @@ def known_memories(journal: Journal, session_id: str) -> list[str]:
     Raises:
         JournalUnreadable: it cannot be read.
     """
-    over = (runs.c.session_id == session_id) & (runs.c.brain != "") & (runs.c.status != "running")
-    newest = select(runs.c.run_id).where(over).order_by(runs.c.first_seq.desc()).limit(_MOST_LOOKED_AT)
+    newest = select(runs.c.run_id).where(_over(session_id)).order_by(runs.c.first_seq.desc()).limit(_MOST_LOOKED_AT)
     known: list[str] = []
     for (run_id,) in journal.read(newest):
         if outcome := _outcome(journal, run_id):

@@ -24,10 +24,8 @@ from kagura_kernel.domain.errors import UnknownName, UsageError
 from kagura_kernel.jupyter.dialect import PY_ALONE, Form, form_of, masked, plain, read
 from kagura_kernel.jupyter.errors import KERNEL, calm
 
-_sent: ContextVar[str | None] = ContextVar("kagura_cell_sent", default=None)
-
-_unplaced: ContextVar[str | None] = ContextVar("kagura_cell_unplaced", default=None)
-"""A plain cell that was sent to be seen, and leaves no history."""
+_sent: ContextVar[tuple[str, bool] | None] = ContextVar("kagura_cell_sent", default=None)
+"""The text of a request that is seen, and whether a person sent it; what is no person's leaves no history."""
 
 UNPLACED = (
     "A plain cell that is run without a place in the history, as nbval runs it, is Python, and this is none. "
@@ -37,9 +35,9 @@ AS_PROMPT = "To send a prompt that begins with a slash, put a backslash before i
 
 
 @contextmanager
-def sent(code: str, *, by_person: bool) -> Iterator[None]:
-    """While the request is carried out, know its text; of one that no person sent, nothing."""
-    token = _sent.set(code if by_person else None)
+def sent(code: str, *, silent: bool, by_person: bool) -> Iterator[None]:
+    """While the request is carried out, know its text and whether a person sent it; of a silent one nothing."""
+    token = _sent.set(None if silent else (code, by_person))
     try:
         yield
     finally:
@@ -52,7 +50,6 @@ def done() -> None:
     A callback of IPython's, the first of all that are called after a cell.
     """
     _sent.set(None)
-    _unplaced.set(None)
 
 
 def translate(lines: Sequence[str]) -> list[str]:
@@ -62,16 +59,18 @@ def translate(lines: Sequence[str]) -> list[str]:
         KaguraError: the cell is refused; nothing of it runs.
     """
     cell = "".join(lines)
-    code = _sent.get()
-    unplaced = _unplaced.get()
-    if unplaced is not None and cell.rstrip("\n") == unplaced.rstrip("\n"):
-        with calm():
-            _check_python(cell)
+    code, by_person = _sent.get() or (None, False)
     if code is None or cell.rstrip("\n") != code.rstrip("\n"):
         return list(lines)
     with calm():
+        if not by_person:
+            _check_python(cell)
+            return list(lines)
         _check_commands(cell)
         return plain(cell, to_run=True).splitlines(keepends=True)
+
+
+translate.has_side_effects = True  # type: ignore[attr-defined]  # where IPython looks for it
 
 
 def _check_python(cell: str) -> None:
@@ -86,9 +85,6 @@ def _check_python(cell: str) -> None:
     manager: Any = TransformerManager
     if manager().check_complete(cell)[0] == "invalid":
         raise UsageError(UNPLACED)
-
-
-translate.has_side_effects = True  # type: ignore[attr-defined]  # where IPython looks for it
 
 
 def _check_commands(cell: str) -> None:
@@ -193,8 +189,7 @@ class KaguraKernel(IPythonKernel):
         # What leaves no history may be a front end's own Python, and never becomes a prompt. What says by its first
         # words what it is stays that: tools that run notebooks as tests leave no history either.
         by_person = not silent and (store_history or form_of(code) is not Form.PROMPT)
-        _unplaced.set(None if silent or by_person else code)
-        with sent(code, by_person=by_person):
+        with sent(code, silent=silent, by_person=by_person):
             reply: dict[str, Any] = await self._inherited().do_execute(
                 code, silent, store_history, user_expressions, allow_stdin, cell_meta=cell_meta, cell_id=cell_id
             )

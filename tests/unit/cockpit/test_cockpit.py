@@ -401,24 +401,25 @@ def test_a_run_right_after_a_killed_one_waits_for_it_and_then_runs(cockpit_with,
     assert [row.status for row in cockpit.runs()] == ["done", "killed"]
 
 
-def test_a_session_that_runs_in_another_process_is_busy(cockpit_with, project):
+def begun_beside(cockpit_with, project):
+    """A run that goes on in the session `shared`, and the cockpit of another process."""
     one, other = cockpit_with([Hang()]), cockpit_with([Hang()])
     object.__setattr__(other._parts.choices, "owner", "another-process")
     first = one.launch(task(project, session="shared"))
     begun = threading.Event()
     first.subscribe(lambda event: begun.set() if event.kind == "run.started" else None)
     assert begun.wait(60)
+    return first, other
+
+
+def test_a_session_that_runs_in_another_process_is_busy(cockpit_with, project):
+    first, other = begun_beside(cockpit_with, project)
     with pytest.raises(SessionBusy, match=first.run_id):
         other.launch(task(project, session="shared"))
 
 
 def test_of_two_processes_that_begin_in_a_session_at_once_the_first_one_goes_on(cockpit_with, project, monkeypatch):
-    one, other = cockpit_with([Hang()]), cockpit_with([Hang()])
-    object.__setattr__(other._parts.choices, "owner", "another-process")
-    first = one.launch(task(project, session="shared"))
-    begun = threading.Event()
-    first.subscribe(lambda event: begun.set() if event.kind == "run.started" else None)
-    assert begun.wait(60)
+    first, other = begun_beside(cockpit_with, project)
     # As if it had looked before the first one had its row.
     monkeypatch.setattr(other, "_check_elsewhere", lambda _: None)
     outcome = other.launch(task(project, session="shared")).result(60)
