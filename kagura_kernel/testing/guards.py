@@ -319,12 +319,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With `--dist loadgroup`: what shares a browser or a database stays on one worker, other files whole.
 
     A Docker daemon serves several workers at once.
     """
-    for item in items:
+    # Without pytest-xdist nobody knows its mark.
+    for item in items if config.pluginmanager.hasplugin("xdist") else ():
         shared = [name for name in ("browser", "postgres") if item.get_closest_marker(name)]
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(shared[0] if shared else item.nodeid.partition("::")[0]))

@@ -45,8 +45,8 @@ HOSTILE = "<script>alert(1)</script>|`*\u202e"
 
 @cache
 def grammar():
-    folder = Path(alt.__file__).parent / "vegalite" / "v6" / "schema"
-    return jsonschema.Draft7Validator(json.loads((folder / "vega-lite-schema.json").read_text()))
+    (schema,) = Path(alt.__file__).parent.glob("vegalite/v*/schema/vega-lite-schema.json")
+    return jsonschema.Draft7Validator(json.loads(schema.read_text()))
 
 
 def check(shown):

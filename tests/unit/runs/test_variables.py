@@ -197,7 +197,7 @@ def test_plain_values_are_words_and_everything_else_a_file(value, word):
         (pd.DataFrame({"a": [1]}, index=["k"]), "index,a\nk,1\n"),
         (pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("p", 2)])), "p_2\n1\n"),
         (pd.DataFrame({"c": pd.Categorical(["u", "v"]), "l": [[1], []]}), "c,l\nu,[1]\nv,[]\n"),
-        (pd.DataFrame({"t": pd.to_datetime(["2026-01-02 03:04"])}), "t\n2026-01-02 03:04:00.000000\n"),
+        (pd.DataFrame({"t": pd.to_datetime(["2026-01-02 03:04"]).as_unit("us")}), "t\n2026-01-02 03:04:00.000000\n"),
         (pd.Series([1.5], name="s"), "s\n1.5\n"),
         (pd.Series([1.5]), "value\n1.5\n"),
         (pd.Series([1.5], name="half \ud800"), "half \ufffd\n1.5\n"),

@@ -190,6 +190,11 @@ def test_a_session_in_a_session_leaves_the_processes_of_the_outer_one_alone(tmp_
         ours.kill()
 
 
+def test_nothing_is_wrong_where_pytest_xdist_is_not_installed(tmp_path):
+    _, text = inner_session(tmp_path, "def test_nothing(): pass", "-p", "no:xdist", "--strict-markers")
+    assert text.startswith("exit 0"), text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("-n", "2", "--dist", "loadgroup")], ids=["alone", "workers"])
 def test_a_process_left_behind_fails_the_session_and_is_named_and_ended(tmp_path, workers):
