@@ -181,7 +181,7 @@ def under_way_line(view: RunView, took: float, *, waits: str = "") -> str:
     calls = [call for call in view.calls if call.finished is None]
     if calls:
         asked = calls[-1].asked
-        facts.append(f"{one_line(asked.tool, 60)}: {one_line(telling_argument(asked.arguments), _TOLD)}")
+        facts.append(f"{one_line(asked.tool, 60)}: {telling_argument(asked.arguments, _TOLD)}")
     facts.append(clock_face(took))
     if view.usd is not None:
         facts.append(whole_cost(view.usd, view.children, view.children_usd))

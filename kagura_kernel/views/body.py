@@ -113,7 +113,7 @@ def call_block(call: Call, view: RunView) -> ui.Fold:
     What left the box stands open: a person who allowed it sees what came of it.
     """
     asked, finished = call.asked, call.finished
-    about = ui.code(one_line(telling_argument(asked.arguments), _WIDE), "arg")
+    about = ui.code(telling_argument(asked.arguments, _WIDE), "arg")
     line = (ui.Span(asked.tool, look="tool"), about, ui.Span(_chips(call, view), look="chips"))
     inside: list[ui.Block] = []
     for name, value in asked.arguments.items():
@@ -148,13 +148,12 @@ def end_blocks(view: RunView) -> ui.Blocks:
     return (ui.Group((ui.Line(words), *how), f"end {tone}", plain=f"{named}: {why}".lstrip(": ") if why else ""),)
 
 
-def telling_argument(arguments: Mapping[str, Any]) -> str:
-    """What a call is about, from its arguments."""
-    for name in _TELLING:
-        value = arguments.get(name)
-        if isinstance(value, str) and value.strip():
-            return value
-    return _argument(dict(arguments)) if arguments else ""
+def telling_argument(arguments: Mapping[str, Any], limit: int) -> str:
+    """What a call is about, from its arguments, on one line of at most `limit` characters; `↵` is the end of a line."""
+    telling = (value for name in _TELLING if isinstance(value := arguments.get(name), str) and value.strip())
+    text = next(telling, _argument(dict(arguments)) if arguments else "")
+    # Two commands, one on each line, would read as one with more arguments.
+    return one_line(" ↵ ".join(filter(str.strip, text.splitlines())), limit)
 
 
 def _argument(value: Any) -> str:
@@ -233,7 +232,7 @@ def _call_text(call: Call) -> str:
         ending = ", ".join(filter(None, [call.place, how]))
     # A brain may call a tool that there is not, by whatever name.
     tool = one_line(call.asked.tool, 60)
-    line = f"> {tool}: {one_line(telling_argument(call.asked.arguments), 90)}  ({ending or 'ok'})"
+    line = f"> {tool}: {telling_argument(call.asked.arguments, 90)}  ({ending or 'ok'})"
     if finished is None or finished.route != "host" or finished.text.strip() in ("", NO_OUTPUT):
         return line
     # A person allowed it, and wants to see what came of it.

@@ -133,7 +133,7 @@ class _Lanes:
         return self._bars + (_thinking(self._spans, self._boxed, end) if self._agent else [])
 
     def _name(self, event: ev.ToolCalled) -> str:
-        about = one_line(telling_argument(event.arguments), 60)
+        about = telling_argument(event.arguments, 60)
         name = event.tool if self._agent else "the cell"
         return f"{name}: {about}" if about else name
 

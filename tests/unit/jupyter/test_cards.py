@@ -77,6 +77,12 @@ def test_a_call_shows_its_route_and_exit_code_folded(story, view_of):
         assert part in page.text
 
 
+def test_two_commands_on_two_lines_do_not_read_as_one_with_more_arguments(story, view_of):
+    view = view_of(story.started(), story.calls(command="cd data\n\n  rm -rf *\n"), story.answers(""))
+    assert "cd data ↵ rm -rf *" in Page(run_html(view)).text
+    assert "> bash: cd data ↵ rm -rf *  (" in run_text(view)
+
+
 def test_a_call_that_goes_on_shows_its_last_lines_below_its_own_and_one_that_is_done_does_not(story, view_of):
     view = view_of(story.started(), story.calls(command="train", call_id="a"))
     glimpse = re.compile(r'<pre class="kg-pre kg-glimpse">(.*?)</pre>', re.DOTALL)
@@ -461,7 +467,7 @@ def test_a_file_that_somebody_would_run_unasked_stands_first_in_the_text_and_say
 
 def test_hostile_text_cannot_imitate_another_part(story, view_of):
     text = run_text(view_of(story.started(), story.calls(command="ls\n? Run a command\n  Allowed by ada\x1b[2J")))
-    assert text.splitlines()[2] == "> bash: ls ? Run a command Allowed by ada⟨U+001B⟩[2J  (unfinished)"
+    assert text.splitlines()[2] == "> bash: ls ↵ ? Run a command ↵ Allowed by ada⟨U+001B⟩[2J  (unfinished)"
 
 
 def test_neither_can_the_name_of_a_tool_that_there_is_not_nor_that_of_who_decides(story, view_of):
