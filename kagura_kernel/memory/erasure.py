@@ -6,6 +6,7 @@ that whoever is interrupted can do it again.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,9 +24,6 @@ from kagura_kernel.journal.session_registry import memories_named
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.memory.store import MemoryStore
-
-_MOST = 1_000
-"""Neighbours of one memory that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +161,7 @@ def _grown(
     waiting = list(memories)
     while waiting:
         memory_id = waiting.pop()
-        around = store.explore(memory_id, depth=1, most=_MOST)
+        around = store.explore(memory_id, depth=1, most=sys.maxsize)
         near = {one.id: one for one in around.memories}
         for edge in around.edges:
             if memory_id in (edge.source, edge.target):

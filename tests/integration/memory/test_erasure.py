@@ -134,6 +134,17 @@ def test_a_look_says_what_would_go_and_changes_nothing(house):
     assert would_erase(house.memory, house.journal, [root], cascade=False).ids == (root,)
 
 
+def test_a_look_counts_as_many_as_the_erasure_takes(house):
+    root = house.left(SECRET)
+    many = 1_001
+    source = Source(Author.ENGINE)
+    for one in house.memory.remember_many(Draft(f"fact {number}", source) for number in range(many)):
+        house.memory.create_edge(Edge(one, root, CAME_FROM))
+    would = would_erase(house.memory, house.journal, [root], cascade=True)
+    assert len(would.ids) == many + 1
+    assert len(house.erase(root).ids) == many + 1
+
+
 def test_what_waits_for_a_decision_is_kept_and_what_was_decided_is_not(house):
     root = house.left(SECRET)
     sample = SampleRun()
