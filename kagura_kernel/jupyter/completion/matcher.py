@@ -79,10 +79,11 @@ def unplug(shell: InteractiveShell) -> None:
 
 
 def _inspection(shell: Any, inherited: Callable[..., Any]) -> Callable[..., Any]:
-    def do_inspect(code: str, cursor_pos: int, *more: Any, **options: Any) -> Any:
-        text = explained(shell, code, cursor_pos, prompt=False) if _OURS.search(code) else None
+    def do_inspect(code: str, cursor_pos: int | None, *more: Any, **options: Any) -> Any:
+        cursor = len(code) if cursor_pos is None else cursor_pos
+        text = explained(shell, code, cursor, prompt=False) if _OURS.search(code) else None
         if text is None:
-            return inherited(code, cursor_pos, *more, **options)
+            return inherited(code, cursor, *more, **options)
         return inspected(text)
 
     return do_inspect

@@ -21,7 +21,7 @@ from traitlets import List
 
 from kagura_kernel import __version__
 from kagura_kernel.domain.errors import UnknownName, UsageError
-from kagura_kernel.jupyter.dialect import PY_ALONE, Form, form_of, masked, plain, read
+from kagura_kernel.jupyter.dialect import ENTRY, PY_ALONE, Form, form_of, masked, plain, read, rewrite
 from kagura_kernel.jupyter.errors import KERNEL, calm
 
 _sent: ContextVar[tuple[str, bool] | None] = ContextVar("kagura_cell_sent", default=None)
@@ -31,6 +31,7 @@ UNPLACED = (
     "A plain cell that is run without a place in the history, as nbval runs it, is Python, and this is none. "
     "To have it be a prompt there too, begin it with a line `%%kagura`."
 )
+UNLOADED = "The extension kagura_kernel is not loaded, so no agent hears this cell. `%load_ext kagura_kernel` loads it."
 AS_PROMPT = "To send a prompt that begins with a slash, put a backslash before it: `\\/…`."
 
 
@@ -66,8 +67,9 @@ def translate(lines: Sequence[str]) -> list[str]:
         if not by_person:
             _check_python(cell)
             return list(lines)
-        _check_commands(cell)
-        return plain(cell, to_run=True).splitlines(keepends=True)
+        _check_words(cell)
+        # An extension that was loaded again has put its own transformer before this one.
+        return rewrite(plain(cell, to_run=True).splitlines(keepends=True))
 
 
 translate.has_side_effects = True  # type: ignore[attr-defined]  # where IPython looks for it
@@ -87,13 +89,17 @@ def _check_python(cell: str) -> None:
         raise UsageError(UNPLACED)
 
 
-def _check_commands(cell: str) -> None:
-    """Know every command of the cell before the first of them runs.
+def _check_words(cell: str) -> None:
+    """Know that somebody hears the cell, and every command of it before the first of them runs.
 
     Raises:
-        KaguraError: one is unknown, or not used as it should be.
+        KaguraError: a command is unknown, or not used as it should be; or the extension was unloaded.
     """
+    from IPython.core.getipython import get_ipython
+
     found = read(cell)
+    if found.form in {Form.PROMPT, Form.COMMANDS} and not hasattr(get_ipython(), ENTRY):
+        raise UsageError(UNLOADED)
     if found.form is not Form.COMMANDS:
         return
     from kagura_kernel.cockpit.lines.parser import parse_line
@@ -226,19 +232,19 @@ class KaguraKernel(IPythonKernel):
                 return own_reply(self.shell, code, cursor) or self._python_complete(code, cursor)
 
     async def do_inspect(
-        self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Sequence[str] = ()
+        self, code: str, cursor_pos: int | None, detail_level: int = 0, omit_sections: Sequence[str] = ()
     ) -> dict[str, Any]:
         """What stands below the cursor: an option, a command, an id or a variable, or whatever Python knows of it."""
         from kagura_kernel.jupyter.completion.matcher import explained, inspected
 
-        form = form_of(code)
-        text = None if form is Form.PYTHON else explained(self.shell, code, cursor_pos, prompt=True)
+        form, cursor = form_of(code), len(code) if cursor_pos is None else cursor_pos
+        text = None if form is Form.PYTHON else explained(self.shell, code, cursor, prompt=True)
         if text is not None:
             return inspected(text)
         if form in {Form.PROMPT, Form.COMMANDS}:
             return {"status": "ok", "found": False, "data": {}, "metadata": {}}
         seen = masked(code) if form is Form.PYTHON else code
-        found: dict[str, Any] = self._inherited().do_inspect(seen, cursor_pos, detail_level, omit_sections)
+        found: dict[str, Any] = self._inherited().do_inspect(seen, cursor, detail_level, omit_sections)
         return found
 
     async def comm_info_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:

@@ -106,6 +106,19 @@ def test_what_cannot_be_understood_is_one_calm_error_and_runs_nothing(kagura, ce
     assert "Nothing runs" not in text
 
 
+def test_after_unloading_a_prompt_says_how_to_load_it_again(kagura):
+    kagura.run("%unload_ext kagura_kernel")
+    for cell in ("Are you there?", "/runs"):
+        messages = kagura.run(cell)
+        assert failed(messages) == ["UsageError"]
+        assert "`%load_ext kagura_kernel`" in shown(messages)
+        assert "Traceback" not in shown(messages)
+    kagura.run("%load_ext kagura_kernel")
+    messages = kagura.follow(kagura.execute("Are you there?", allow_stdin=True, metadata={"cellId": "a1"}))
+    assert "You said: Are you there?" in shown(messages)
+    assert "comm_open" in {message["msg_type"] for message in messages}
+
+
 def test_only_the_cell_that_a_person_sent_can_be_a_prompt(kagura):
     kagura.run("%%py\nget_ipython().run_cell('inner = 1')\nexec(get_ipython().transform_cell('other = 2'))")
     kagura.reply(kagura.execute("probe = 3", silent=True, store_history=False))
@@ -217,6 +230,9 @@ def test_completion_and_inspection_know_where_the_cursor_is(kagura):
     assert "%kagura" not in (inspect(kagura, "Just words") or "")
     assert "budget" in inspect(kagura, "%%kagura --budget 1", 12)
     assert "Stop runs" in inspect(kagura, "/kill")
+    # Where no place is named it is the end, as with completion.
+    asked = {"code": "%%py\nsalt", "cursor_pos": None, "detail_level": 0}
+    assert "int" in kagura.ask("inspect_request", asked, seconds=5)["data"]["text/plain"]
     assert "int" in inspect(kagura, "%%py\nsalt")
 
 
