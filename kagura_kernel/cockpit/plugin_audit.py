@@ -275,7 +275,7 @@ class Enabling:
         if not decision.allowed:
             manager.reject(self.session_id, self.examined, by=decision.by, via=decision.via, why=decision.answer)
             advice = _how_to_accept(audit.risk, intent.accept) if intent.headless else ""
-            raise PluginRefused(intent.name, f"was not enabled: {_refusal(decision)}", advice)
+            raise PluginRefused(intent.name, f"was not enabled: {decision.refusal}", advice)
         await self._load(decision, approved=decision.answer.strip().casefold() == plugin_talk.APPROVE.casefold())
         return f"{intent.name} is enabled."
 
@@ -366,24 +366,15 @@ class Enabling:
         )
 
 
-def _refusal(decision: Decision) -> str:
-    match decision.verdict:
-        case Verdict.TIMEOUT:
-            return "nobody answered in time"
-        case Verdict.DENY if decision.by == "policy":
-            return "the policy said no"
-        case _:
-            return f"{decision.by} said no"
-
-
 def _how_to_accept(risk: Risk, accepted: Risk | None) -> str:
     """What to do where a risk was not accepted beforehand, and nobody could be asked."""
     counts = Risk.MEDIUM if risk is Risk.UNKNOWN else risk
     told = f"{risk}, which counts as {counts}," if counts is not risk else f"{risk},"
-    above = f", and its risk, {told} is above the {accepted} accepted" if accepted is not None else ""
+    above = f"Its risk, {told} is above the {accepted} accepted: " if accepted is not None else ""
     # No word accepts the highest: it takes somebody who has read the report.
     say = f"say `--accept-risk {counts.lower()}`, or " if counts is not Risk.CRITICAL else ""
-    return f"Nobody can be asked here{above}: {say}enable it where you can be asked."
+    advice = f"{say}enable it where you can be asked."
+    return above + advice if above else advice[0].upper() + advice[1:]
 
 
 log = logging.getLogger(__name__)

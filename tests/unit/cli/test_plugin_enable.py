@@ -141,7 +141,7 @@ def test_a_path_that_no_jail_can_open_is_asked_for_again(plugins, tmp_path, typi
 def test_where_nobody_can_be_asked_it_takes_an_accepted_risk(journal, capsys):
     assert main([*ENABLE, "--static"]) == 2
     out, err = capsys.readouterr()
-    assert "Nobody can be asked here: say `--accept-risk medium`, or" in err
+    assert "nobody can be asked here, so the policy says no. Say `--accept-risk medium`, or" in err
     assert "Audit of greeter 1.0.0" in out
     # What no brain has looked at counts as medium.
     assert main([*ENABLE, "--static", "--accept-risk", "low"]) == 2

@@ -148,6 +148,13 @@ def test_an_answer_from_elsewhere_counts_and_the_cell_s_own_comes_too_late(cockp
         asked.answer("Reject", {}, by="ada", via="cell")
 
 
+def test_what_a_person_remarks_on_a_no_is_told(cockpit):
+    talk = enable(cockpit)
+    cockpit.decide(question(talk).approval_id, allow=False, by="eve", via="sidebar", answer="it reads too much")
+    with pytest.raises(PluginRefused, match=r"not enabled: eve said no \(it reads too much\)"):
+        talk.result(30)
+
+
 def test_the_word_approve_from_elsewhere_approves(cockpit):
     talk = enable(cockpit)
     cockpit.decide(question(talk).approval_id, allow=True, by="eve", via="terminal", answer="approve")
@@ -156,7 +163,9 @@ def test_the_word_approve_from_elsewhere_approves(cockpit):
 
 def test_where_nobody_can_be_asked_policy_says_no_and_how_to_say_yes(desk, jails):
     talk = enable(desk(), headless=True)
-    with pytest.raises(PluginRefused, match=r"the policy said no.*--accept-risk"):
+    with pytest.raises(
+        PluginRefused, match=r"not enabled: nobody can be asked here, so the policy says no. Say `--accept-risk"
+    ):
         talk.result(30)
     assert not jails.started
 
@@ -183,7 +192,7 @@ def test_an_audit_is_by_nobody_else_than_is_locked(desk, jails):
 
 def test_an_unknown_risk_counts_as_medium(desk):
     talk = enable(desk(), accept=Risk.LOW, headless=True, static=True)
-    with pytest.raises(PluginRefused, match=r"its risk, UNKNOWN, which counts as MEDIUM, is above the LOW accepted"):
+    with pytest.raises(PluginRefused, match=r"Its risk, UNKNOWN, which counts as MEDIUM, is above the LOW accepted"):
         talk.result(30)
     assert enable(desk(), accept=Risk.MEDIUM, headless=True, static=True).result(30).risk is Risk.UNKNOWN
 
