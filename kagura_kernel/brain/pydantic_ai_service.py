@@ -1,7 +1,7 @@
 """One model behind an OpenAI-compatible API: a conversation of ours goes in, its words come out as they are written.
 
-The connection takes nothing from the environment, no proxy and no credentials of other programs, and follows no
-redirect: a key goes where it was configured to go.
+The connection takes nothing from the environment but whom to trust (`SSL_CERT_FILE`), no proxy and no credentials of
+other programs, and follows no redirect: a key goes where it was configured to go.
 
 Making a conversation fit into a model's window. Pure: it counts bytes and leaves things out.
 
@@ -51,7 +51,7 @@ from pydantic_ai.tools import ToolDefinition
 from kagura_kernel.brain.openai_compatible import NAME, Endpoint
 from kagura_kernel.brain.provider import Turn
 from kagura_kernel.domain.cost import Usage
-from kagura_kernel.domain.errors import BrainLost
+from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured
 from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.tools import ToolSpec
@@ -245,11 +245,23 @@ class Service:
             turn: Whose tools are offered, and whose system prompt and task begin every request.
             max_retries: How often it is asked again before an answer has begun.
             silence: Seconds that one read may take.
+
+        Raises:
+            BrainNotConfigured: the certificates that a variable names cannot be read.
         """
+        try:
+            trusted = httpx2.create_ssl_context()
+        except OSError as error:
+            why = f"SSL_CERT_FILE or SSL_CERT_DIR names certificates that cannot be read ({error.strerror or error})"
+            raise BrainNotConfigured(f"The {NAME} brain cannot tell whom to trust: {why}.") from error
         limits = httpx2.Timeout(silence, connect=_CONNECT_SECONDS)
         self._key = key
         self._http = httpx2.AsyncClient(
-            trust_env=False, follow_redirects=False, timeout=limits, event_hooks={"request": [self._clean]}
+            verify=trusted,
+            trust_env=False,
+            follow_redirects=False,
+            timeout=limits,
+            event_hooks={"request": [self._clean]},
         )
         client = AsyncOpenAI(
             base_url=endpoint.url, api_key=key or _NO_KEY, http_client=self._http, max_retries=max_retries

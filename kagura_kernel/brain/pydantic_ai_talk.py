@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Literal
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from pydantic_ai.exceptions import (
     ModelAPIError,
@@ -16,7 +19,15 @@ from pydantic_ai.exceptions import (
     ModelQuotaExceededError,
 )
 
-from kagura_kernel.brain.openai_compatible import KEY_VARIABLE, NAME, Endpoint, Price, joined_model, without
+from kagura_kernel.brain.openai_compatible import (
+    KEY_VARIABLE,
+    NAME,
+    Endpoint,
+    Price,
+    is_loopback,
+    joined_model,
+    without,
+)
 from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainHeard, BrainText, BrainUsage, Turn
 from kagura_kernel.brain.pydantic_ai_service import (
     FIRST_GUESS,
@@ -79,7 +90,7 @@ def meant(error: Exception, endpoint: Endpoint, model: str, *, key: str, begun: 
         begun: Whether the answer had begun.
     """
     if isinstance(error, ModelConnectionError):
-        return _no_connection(endpoint, begun=begun)
+        return _no_connection(error, endpoint, begun=begun)
     if not isinstance(error, ModelAPIError):
         # What is no answer at all: a page of a proxy, JSON that breaks off. Its text may be long, and anything.
         said = without([key], f"{type(error).__name__}: {error}")
@@ -92,10 +103,18 @@ def meant(error: Exception, endpoint: Endpoint, model: str, *, key: str, begun: 
     return BrainRefused(NAME, f"{endpoint.where} answered with an error: {without([key], _said(error))}")
 
 
-def _no_connection(endpoint: Endpoint, *, begun: bool) -> BrainLost:
+def _no_connection(error: BaseException, endpoint: Endpoint, *, begun: bool) -> BrainLost:
     if begun:
         return BrainLost(NAME, f"the connection to {endpoint.where} was cut in the middle of an answer")
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            why = f"the certificate of {endpoint.where} is not trusted ({cause.verify_message})"
+            return BrainLost(NAME, f"{why}; let SSL_CERT_FILE name the authority that signed it, if you trust that one")
+        cause = cause.__cause__ or cause.__context__
     hint = f"; {endpoint.start}" if endpoint.start else ""
+    if not hint and getproxies() and not is_loopback(urlsplit(endpoint.url).hostname or ""):
+        hint = "; this brain goes there by itself, past the proxy that the environment names"
     return BrainLost(NAME, f"nothing answers at {endpoint.name} ({endpoint.url}){hint}")
 
 

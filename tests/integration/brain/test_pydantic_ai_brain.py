@@ -21,6 +21,7 @@ from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 from kagura_kernel.testing.conformance.brain import ECHO as ECHO_TOOL, ToolLog, a_turn, all_events
 from tests.support.model_script import BrokenStream, Calls, ModelTurn, Refusal, Silence, calls, says
 from tests.support.openai_server import TOO_LONG, UNFINISHED, OpenAIServer, tool_answers, tool_names
+from tests.support.tls import authority, serving
 
 KEY = "dummy-key-0123456789-never-real"
 ECHO = {"word": "one"}
@@ -373,6 +374,28 @@ async def test_where_nothing_answers_it_says_what_to_start():
     ollama = Endpoint("ollama", "http://127.0.0.1:9/v1", "m", start="start it with `ollama serve`")
     with pytest.raises(BrainLost, match=r"nothing answers at ollama .*; start it with `ollama serve`"):
         await all_events(PydanticAIBrain({"ollama": ollama}, "ollama", max_retries=0), a_turn(ToolLog()))
+
+
+async def test_a_certificate_is_trusted_where_ssl_cert_file_says_so_and_told_of_where_not(tmp_path, monkeypatch):
+    with OpenAIServer([says("Hello.")]) as server:
+        server._listener.socket = serving("127.0.0.1").wrap_socket(server._listener.socket, server_side=True)
+        url = server.url.replace("http://", "https://")
+        brain = PydanticAIBrain({"work": Endpoint("work", url, "m")}, "work", max_retries=0)
+        with pytest.raises(BrainLost, match=r"certificate of work .* is not trusted \(.*\); let SSL_CERT_FILE name"):
+            await all_events(brain, a_turn(ToolLog()))
+        authorities = tmp_path / "authorities.pem"
+        monkeypatch.setenv("SSL_CERT_FILE", str(authorities))
+        with pytest.raises(BrainNotConfigured, match=r"SSL_CERT_FILE or SSL_CERT_DIR names .* \(No such file"):
+            await all_events(brain, a_turn(ToolLog()))
+        authorities.write_bytes(authority())
+        assert (await done_of(brain, a_turn(ToolLog()))).text == "Hello."
+
+
+async def test_where_a_proxy_is_not_used_the_error_says_so(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    far = Endpoint("far", "https://0.0.0.0:9/v1", "m")
+    with pytest.raises(BrainLost, match=r"nothing answers at far .*; this brain goes there by itself, past the proxy"):
+        await all_events(PydanticAIBrain({"far": far}, "far", max_retries=0), a_turn(ToolLog()))
 
 
 async def test_a_key_that_is_not_there_is_told_without_asking_the_service():
