@@ -94,16 +94,16 @@ def cleaner(home: Path) -> Callable[[], Callable[[str], str]]:
     return now
 
 
-def load_settings(environ: Mapping[str, str]) -> Settings:
+def load_settings(environ: Mapping[str, str], *, logs: bool = True) -> Settings:
     """The settings in `KAGURA_CONFIG` or the usual place, overridden by `KAGURA_…` variables, over the shared ones.
 
     Where memories are kept is looked at by who needs it: one that cannot be had is `MemoryUnavailable`, whatever the
-    reason.
+    reason. So is the place of the log by a caller that does not log.
 
     Raises:
         ConfigurationError: with every problem.
     """
-    return read_settings(environ, _problems)
+    return read_settings(environ, lambda settings: [*_problems(settings), *(check_log(settings) if logs else ())])
 
 
 def check_settings_text(text: str, source: str, shared: SharedSettings = NOTHING_SHARED) -> None:
@@ -112,11 +112,13 @@ def check_settings_text(text: str, source: str, shared: SharedSettings = NOTHING
     Raises:
         ConfigurationError: with every problem.
     """
-    parse_settings(text, {}, source, lambda settings: [*_problems(settings), *check_memory(settings)], shared)
+    parse_settings(
+        text, {}, source, lambda settings: [*_problems(settings), *check_log(settings), *check_memory(settings)], shared
+    )
 
 
 def _problems(settings: Settings) -> list[Problem]:
-    problems = [*check_settings(settings), *check_endpoints(settings), *check_telemetry(settings), *check_log(settings)]
+    problems = [*check_settings(settings), *check_endpoints(settings), *check_telemetry(settings)]
     if settings.transports:
         from kagura_kernel.assembly.transports import check_transports
 

@@ -33,6 +33,7 @@ from kagura_kernel.cli.doctor_rows import (
     secret_places,
     settings_place,
     shared_settings,
+    usual_agent,
     without_box,
 )
 from kagura_kernel.cli.journal_access import place_of
@@ -73,7 +74,7 @@ def doctor(arguments: SimpleNamespace) -> int:
     if arguments.dir and not (file := Path(place) / FILE_NAME).exists():
         # The name is probably wrong. Of the journal in use that there is none yet is a finding.
         raise no_journal(str(file))
-    findings = look(load_settings(os.environ), place, since, full=arguments.full)
+    findings = look(load_settings(os.environ, logs=False), place, since, full=arguments.full)
     failed = any(finding.state == FAIL for finding in findings)
     then = next_step(findings)
     record = {"ok": not failed, "findings": [asdict(finding) for finding in findings], "next": then}
@@ -126,6 +127,7 @@ def beside_boxes(settings: Settings, place: Path | str, since: datetime, *, full
         settings_place(os.environ),
         *shared_settings(os.environ),
         egress_rules(settings),
+        *usual_agent(settings, os.environ),
         *_providers(),
         secret_places(os.environ),
         *jupyter(),

@@ -20,6 +20,7 @@ from kagura_kernel.domain.settings import SandboxPolicyType, Settings
 from kagura_kernel.journal.place import data_home, read_shared, settings_file
 from kagura_kernel.jupyter.installed import look
 from kagura_kernel.membrane.credentials.secret import KeychainUnusable, SecretReader, keychain_name
+from kagura_kernel.telemetry.logs import problem_with_place
 
 if TYPE_CHECKING:
     from kagura_kernel.assembly.transports import CheckedChat
@@ -184,6 +185,20 @@ def egress_rules(settings: Settings) -> Finding:
     asks = "any other host is a question" if "ask" in settings.net else "no other host can be asked for"
     opened = ", ".join(named) or "nothing by itself"
     return Finding("egress rules", OK, f"a run reaches {opened}; {asks}")
+
+
+def usual_agent(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """The agent that the settings name, where they do; nothing is fetched."""
+    if not settings.agent or "://" in settings.agent:
+        return
+    from kagura_kernel.assembly.kits import make_kits
+
+    try:
+        make_kits(environ, settings).resolve()
+    except KaguraError as error:
+        yield Finding("agent", FAIL, error.message, "name another one in the setting `agent`, or leave it out")
+    else:
+        yield Finding("agent", OK, f"{settings.agent}, as the settings say")
 
 
 def settings_place(environ: Mapping[str, str]) -> Finding:
@@ -379,7 +394,12 @@ def extension_findings(settings: Settings) -> Iterator[Finding]:
             said = "the setting `own_tools` names it, and no package that is installed brings it"
             yield Finding(name, FAIL, said, "install its package, or take it out of `own_tools`")
     yield _telemetry(settings)
-    yield Finding("log", OK, f"{settings.log_level} and above, to {settings.log_place or 'standard error'}")
+    place = settings.log_place or "standard error"
+    if why := problem_with_place(settings.log_place):
+        said = f"{place}, as the settings say: {why}, so no run can start"
+        yield Finding("log", FAIL, said, "mend that, or name another place in the setting `log_place`")
+    else:
+        yield Finding("log", OK, f"{settings.log_level} and above, to {place}")
 
 
 def _telemetry(settings: Settings) -> Finding:

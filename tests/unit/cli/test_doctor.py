@@ -108,11 +108,21 @@ def test_a_back_end_that_is_asked_for_and_does_not_work_needs_somebody(monkeypat
         ("KAGURA_BOX", "bubblewrapp", "box bubblewrapp"),
         ("KAGURA_BOX", "ssh", "box ssh"),
         ("KAGURA_OWN_TOOLS", "word-count", "tool word-count"),
+        ("KAGURA_AGENT", "revewer", "agent"),
+        ("KAGURA_AGENT", "./revewer.yaml", "agent"),
+        ("KAGURA_LOG_PLACE", "/nowhere/kagura.log", "log"),
     ],
 )
 def test_what_the_settings_name_and_is_not_there_is_a_failure(variable, value, row, monkeypatch, capsys):
     monkeypatch.setenv(variable, value)
     assert found(capsys)[row]["state"] == "fail"
+
+
+def test_an_agent_that_the_settings_name_has_a_row(monkeypatch, capsys):
+    monkeypatch.setenv("KAGURA_AGENT", "reviewer")
+    assert found(capsys)["agent"]["state"] == "ok"
+    monkeypatch.setenv("KAGURA_AGENT", "https://agents.example/reviewer.yaml")
+    assert "agent" not in found(capsys)
 
 
 def test_without_a_journal_none_is_made(books, capsys):
