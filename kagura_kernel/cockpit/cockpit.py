@@ -582,6 +582,8 @@ class Cockpit:
             self._engine.stop()
         self._parts.close_others()
         self._parts.close_memory()
+        with contextlib.suppress(errors.JournalError):
+            self._record_ends()
         self._parts.journal.close()
 
     def _session_of(self, intent: RunRequest) -> str:

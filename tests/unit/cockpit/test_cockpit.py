@@ -1,5 +1,6 @@
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -466,6 +467,15 @@ def test_a_run_whose_end_could_not_be_stored_is_lost_once_another_one_begins(unr
     cockpit.launch(task(project)).result(60)
     [lost] = [row for row in cockpit.runs() if row.run_id == run_id]
     assert (lost.status, lost.error_code) == ("lost", "ERR_RUN_LOST")
+
+
+def test_a_run_whose_end_could_not_be_stored_is_lost_at_the_end_of_its_process(unrecorded):
+    cockpit, run_id = unrecorded
+    home = Path(cockpit.journal.where).parent
+    cockpit.close()
+    with closing(Journal.open(home)) as journal:
+        [lost] = [row for row in views.runs(journal) if row.run_id == run_id]
+    assert lost.status == "lost"
 
 
 def test_a_cassette_and_another_brain_exclude_each_other(cockpit_with, project, tmp_path):
