@@ -56,6 +56,8 @@ def check_locked(order: RunOrder, settings: Settings, chosen: Callable[[str], st
     for name in settings.locked:
         keeps = _KEEPS.get(name)
         if keeps is not None and not keeps(order, settings, chosen):
+            if name == "boxes" and order.box == settings.box:
+                raise _more_than(name, " of your settings", option="box")
             raise _more_than(name, ", in the cell and in the definition of its agent")
 
 
@@ -76,10 +78,11 @@ def check_locked_audit(brain: str, model: str, settings: Settings, chosen: _Chos
             raise _more_than(name)
 
 
-def _more_than(name: str, where: str = "") -> UsageError:
+def _more_than(name: str, where: str = "", *, option: str = "") -> UsageError:
     return UsageError(
         f"This run asks for more than the setting `{name}` says, which the administrator of this machine has locked "
-        f"for everybody. Leave `{_OPTIONS[name]}` out{where}; `kagura-kernel doctor` says where such settings stand."
+        f"for everybody. Leave `{option or _OPTIONS[name]}` out{where}; `kagura-kernel doctor` says where such "
+        "settings stand."
     )
 
 

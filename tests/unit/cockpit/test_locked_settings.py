@@ -129,6 +129,15 @@ def test_a_box_by_name_is_of_those_that_are_tried(tmp_path, project, boxes, lock
             cockpit.launch(request)
 
 
+def test_a_box_of_the_person_s_own_settings_is_not_called_an_option(tmp_path, project):
+    settings = Settings(box="fake", boxes=("docker",), locked=("boxes",))
+    with (
+        closing(fake_cockpit(tmp_path / "home", backend=FakeBackend(), settings=settings)) as cockpit,
+        pytest.raises(UsageError, match=r"the setting `boxes` says.*Leave `box` out of your settings;"),
+    ):
+        cockpit.launch(RunRequest("true", "bash", project=project))
+
+
 @pytest.mark.parametrize(
     ("locked", "brain", "model"),
     [
