@@ -111,6 +111,10 @@ class Showing:
         text = text if isinstance(text, str) else plain_text(value)
         mime = richest(bundle)
         if not mime:
+            formula = getattr(value, "_repr_latex_", None)
+            if callable(formula) and not says_something(text):
+                # Formulas are not set here.
+                text = _tried(formula, value) or text
             print(text, flush=True)  # noqa: T201 - what a program prints
             return
         self._write(mime, as_bytes(mime, bundle[mime]), text, name, update)

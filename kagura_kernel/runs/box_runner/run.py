@@ -230,6 +230,10 @@ def told(error: BaseException) -> int:
         return 1
     without_us(error)
     sys.excepthook(type(error), error, error.__traceback__)
+    if isinstance(error, EOFError) and str(error).startswith("EOF when reading a line"):
+        complain("Nobody can type into a box: write what the program asks for into it, or bring it in with `-i NAME`.")
+    elif isinstance(error, NameError) and "'get_ipython'" in str(error):
+        complain("A box runs plain Python: neither IPython's shell nor the notebook's kernel is there.")
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 

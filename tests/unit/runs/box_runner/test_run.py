@@ -172,6 +172,26 @@ def test_the_richest_form_is_shown(rig, method, answer, shown):
         assert (ended.code, ended.out, ended.shown) == (0, "", [shown])
 
 
+def test_a_formula_that_has_no_other_words_is_shown_as_it_is_written(rig):
+    bare = "class A:\n    def _repr_latex_(self): return '$x^2$'\nA()"
+    assert rig.run(bare).out == "$x^2$\n"
+    assert rig.run(bare.replace("class A:", "class A:\n    def __repr__(self): return 'x**2'")).out == "x**2\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("input('Name? ')", "Nobody can type into a box: "),
+        ("get_ipython().user_ns", "neither IPython's shell nor the notebook's kernel is there."),
+    ],
+)
+def test_what_a_notebook_has_and_a_box_has_not_is_said_below_python_s_own_words(rig, source, told):
+    ended, plain = rig.run(source), rig.plain(source)
+    assert ended.code == plain.code == 1
+    assert ended.err.startswith(plain.err)
+    assert told in ended.err.removeprefix(plain.err)
+
+
 def test_a_form_that_fails_is_told_and_the_plain_one_is_shown(rig):
     ended = rig.run("class A:\n    def _repr_html_(self): 1/0\n    def __repr__(self): return 'plain'\nA()")
     assert (ended.code, ended.out) == (0, "plain\n")
