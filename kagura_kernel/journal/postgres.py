@@ -28,6 +28,8 @@ from kagura_kernel.journal.statements import BATCH, run_text
 if TYPE_CHECKING:
     from psycopg import Connection as Driver
 
+    from kagura_kernel.journal.patience import Patient
+
 _DIALECT = "postgresql+psycopg"
 _CONNECTING = {
     "connect_timeout": "5",
@@ -61,9 +63,13 @@ class PostgresServer(Place):
 
     def __init__(self, url: str) -> None:
         parsed = parse_url(url)
+        # The driver is there once a URL was read.
+        from kagura_kernel.journal.patience import be_patient
+
         self.where = without_password(parsed)
         parsed = parsed.set(query={**_CONNECTING, **parsed.query})
         self._engine = create_engine(parsed, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        be_patient(self._engine)
         self._driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
         self.errors = SQLAlchemyError, self._driver_error
 
@@ -125,6 +131,7 @@ class PostgresServer(Place):
 
     def begin_reading(self, connection: Connection) -> None:
         """Start a transaction that sees one moment."""
+        self._driver(connection).bounded = False
         connection.exec_driver_sql("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         # Nobody waits for it, however long it takes.
         connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
@@ -144,6 +151,7 @@ class PostgresServer(Place):
 
     def scour(self, connection: Connection) -> None:
         """Free what was deleted; the server writes over it, and keeps its own log as long as it is told to."""
+        self._driver(connection).bounded = False
         connection.exec_driver_sql("VACUUM journal_checkpoints")
 
     def unblock(self) -> None:
@@ -181,11 +189,11 @@ class PostgresServer(Place):
         self._engine.dispose()
 
     @staticmethod
-    def _driver(connection: Connection) -> Driver[Any]:
-        from psycopg import Connection as Driver
+    def _driver(connection: Connection) -> Patient:
+        from kagura_kernel.journal.patience import Patient
 
         driver = connection.connection.driver_connection
-        assert isinstance(driver, Driver)  # noqa: S101 - the dialect of the engine makes nothing else
+        assert isinstance(driver, Patient)  # noqa: S101 - the engine makes nothing else
         return driver
 
 

@@ -422,6 +422,9 @@ def _become_owner(connection: Connection, where: str, found: int) -> None:
     """
     if connection.dialect.name != "postgresql":
         return
+    # To bring up many rows takes as long as it takes.
+    driver: Any = connection.connection.driver_connection
+    driver.bounded = False
     tables = owner_of(connection)
     if not tables.ours:
         raise JournalUnwritable(

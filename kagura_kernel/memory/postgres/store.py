@@ -101,6 +101,9 @@ class Server:
             MemoryUnavailable: it is no URL of PostgreSQL, or the driver is not installed.
         """
         parsed = _parsed(url)
+        # The driver is there once a URL was read.
+        from kagura_kernel.journal.patience import be_patient
+
         self.where = _without_password(parsed)  # Its URL without a password
         self._closed = False
         # A server that converts nothing would otherwise tell bytes instead of text.
@@ -116,6 +119,7 @@ class Server:
             )
         except SQLAlchemyError as error:
             raise _unavailable(self.where, "its URL cannot be understood", _CALL_IT) from error
+        be_patient(self._engine)
         event.listen(self._engine, "connect", _set_up)
 
     @contextmanager

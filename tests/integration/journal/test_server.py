@@ -1,5 +1,7 @@
 """What only a PostgreSQL server can do to a journal."""
 
+import os
+import signal
 import stat
 import time
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from kagura_kernel.assembly import make_cockpit
 from kagura_kernel.cli.doctor_journal import books
 from kagura_kernel.cli.doctor_rows import FAIL
 from kagura_kernel.domain.errors import ConfigurationError, JournalUnreadable, JournalUnwritable
+from kagura_kernel.journal import patience
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
 from tests.support.postgres_network import PostgresServer, postgres_server, why_not
@@ -75,6 +78,26 @@ def test_a_server_that_is_gone_stops_the_writing_and_says_so(own_server):
     finally:
         journal.close()
         own_server.start()
+
+
+def test_a_server_that_takes_what_is_sent_and_never_answers_is_given_up(own_server, monkeypatch):
+    monkeypatch.setattr(patience, "ANSWER_SECONDS", 0.5)
+    url = own_server.new_database()
+    journal = Journal.open(url)
+    journal.append(RUN.started())
+    ours = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    frozen = [pid for (pid,) in asked(url, ours)]
+    try:
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(JournalUnwritable, match=r"the server has not answered for 0\.5 s"):
+            journal.append(RUN.noted())
+        # A new connection is none of those that froze.
+        assert journal.append(RUN.noted()) == 2
+    finally:
+        for pid in frozen:
+            os.kill(pid, signal.SIGCONT)
+        journal.close()
 
 
 def test_what_lies_beside_a_journal_elsewhere_is_its_owners_alone(server, tmp_path):

@@ -1,5 +1,7 @@
 """The memory on a real PostgreSQL server: rights, trouble, several processes, and words with a slip."""
 
+import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -13,6 +15,7 @@ from sqlalchemy import create_engine, make_url, text
 
 from kagura_kernel.domain.errors import MemoryUnavailable
 from kagura_kernel.domain.memory import Query
+from kagura_kernel.journal import patience
 from kagura_kernel.memory.postgres.store import PostgresMemory
 from kagura_kernel.memory.store import ready
 from kagura_kernel.testing.conformance.memory_rig import asked, draft
@@ -173,6 +176,21 @@ def test_a_connection_that_was_cut_is_made_again(database, memory):
         " AND pid <> pg_backend_pid()"
     )
     assert memory.reference(kept.id) == kept
+
+
+def test_a_server_that_takes_what_is_sent_and_never_answers_is_given_up(database, memory, monkeypatch):
+    monkeypatch.setattr(patience, "ANSWER_SECONDS", 0.5)
+    memory.remember(draft("The sky is blue."))
+    ours = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    frozen = [int(str(pid)) for (pid,) in database.run(ours)]
+    try:
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        # The pool asks a connection first whether it lives, and takes a new one where it does not.
+        assert memory.recall(Query("sky"))
+    finally:
+        for pid in frozen:
+            os.kill(pid, signal.SIGCONT)
 
 
 def test_what_fails_in_the_middle_of_many_leaves_nothing(database, memory):

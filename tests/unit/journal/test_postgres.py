@@ -23,7 +23,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         words.update(given)
         raise psycopg.OperationalError
 
-    monkeypatch.setattr(psycopg, "connect", connect)
+    monkeypatch.setattr(psycopg.Connection, "connect", connect)
     return words
 
 
