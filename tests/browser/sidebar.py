@@ -66,7 +66,6 @@ class Story:
         now = datetime.now(UTC)
         with self.journal.writing() as writing:
             for number in range(30):
-                # The newest is of today, but for some seconds after midnight.
                 at = now - timedelta(hours=5 * number, minutes=13 * number % 60, seconds=90)
                 run = SampleRun(f"run-past-{number}", "ses-past", at)
                 model = MODELS[number % len(MODELS)]
@@ -95,7 +94,9 @@ class Story:
         name = f"run-live-{next(self._numbers)}"
         run = SampleRun(name, "ses-live", datetime.now(UTC) - timedelta(seconds=75))
         self.journal.append(self._start(run, **{"task": task, "budget_usd": 2.0} | changes))
-        self.journal.append(run.counted(model="claude-opus-5", computed_usd=0.84))
+        # Now, so that today has cost something also where it began yesterday.
+        now = SampleRun(run.run_id, run.session_id, datetime.now(UTC))
+        self.journal.append(now.counted(model="claude-opus-5", computed_usd=0.84))
         try:
             yield run
         finally:
