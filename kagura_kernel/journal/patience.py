@@ -13,8 +13,8 @@ from typing import Any
 from psycopg import Connection, OperationalError
 from sqlalchemy import Engine, event
 
-ANSWER_SECONDS = 90.0
-"""How long one statement may take; longer than a lock, or the memory's own limit, is waited for."""
+ANSWER_SECONDS = 300.0
+"""How long one statement may take: longer than an index of a large table, and than a lock is waited for."""
 
 
 class Patient(Connection[Any]):
