@@ -107,7 +107,7 @@ class Decision:
         """Who did not allow it, and what they remarked, as a clause."""
         if self.verdict is Verdict.TIMEOUT:
             return "nobody answered in time"
-        if self.via == "policy":
+        if self.via == "policy" and self.answer:
             return self.answer
         remark = f" ({self.answer})" if self.answer else ""
         return f"{self.by} said no{remark}"
