@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -153,9 +153,7 @@ def boxes(settings: Settings) -> Iterator[Finding]:
     for part in parts:
         yield _box(part, asked_for=part.name == settings.box, weak=part.isolation in weak)
     known = {part.name for part in parts}
-    if settings.box not in (AUTO, *known):
-        said = "the setting `box` names it, and there is none that can be used"
-        yield Finding(f"box {settings.box}", FAIL, said, "name another in the setting `box`, or leave it out", SANDBOX)
+    yield from _usual_box(settings, known)
     able = [part.name for part in parts if part.ok and part.isolation not in weak]
     policy = SandboxPolicy(settings.policy)
     if not policy.walled:
@@ -175,6 +173,18 @@ def boxes(settings: Settings) -> Iterator[Finding]:
             said = f"{said}; there is no back-end called {unknown}, as the setting `boxes` has it"
         state: State = WARN if settings.fallback_to_host else FAIL
         yield Finding("boxes", state, said, _easiest(part for part in parts if part.isolation not in weak), SANDBOX)
+
+
+def _usual_box(settings: Settings, known: Collection[str]) -> Iterator[Finding]:
+    """What keeps the setting `box` from being used."""
+    from kagura_kernel.cockpit.locked_settings import leaves_box
+
+    if settings.box not in (AUTO, *known):
+        said = "the setting `box` names it, and there is none that can be used"
+        yield Finding(f"box {settings.box}", FAIL, said, "name another in the setting `box`, or leave it out", SANDBOX)
+    elif not leaves_box(settings.box, settings):
+        said = f"the setting `boxes`, which is locked, leaves {', '.join(settings.boxes)}, so no run can start"
+        yield Finding("usual box", FAIL, f"{settings.box}: {said}", "name another in the setting `box`", SANDBOX)
 
 
 def _by_order(passed: Sequence[str], taken: str, parts: Sequence[PartStatus]) -> Finding:

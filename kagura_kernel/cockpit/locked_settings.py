@@ -61,6 +61,13 @@ def check_locked(order: RunOrder, settings: Settings, chosen: Callable[[str], st
             raise _more_than(name, ", in the cell and in the definition of its agent")
 
 
+def leaves_box(box: str, settings: Settings) -> bool:
+    """Whether the setting `boxes`, where it is locked, leaves a back-end."""
+    # What is locked as `box` is an administrator's word as well.
+    bound = settings.boxes and "boxes" in settings.locked and "box" not in settings.locked
+    return not bound or box in (ANY_BOX, *settings.boxes)
+
+
 def check_locked_audit(brain: str, model: str, settings: Settings, chosen: _Chosen) -> None:
     """Refuse an audit by another brain, or model, than settings which an administrator has locked.
 
@@ -129,11 +136,6 @@ def _thinking(name: str) -> _Keeps:
     return keeps
 
 
-def _boxes(order: RunOrder, settings: Settings, _: _Chosen) -> bool:
-    """One by name is of those that are tried; what is locked as the usual one is an administrator's word as well."""
-    return not settings.boxes or "box" in settings.locked or order.box in (ANY_BOX, *settings.boxes)
-
-
 def _net(order: RunOrder, settings: Settings, _: _Chosen) -> bool:
     return {*order.grant.net} <= {*settings.net, NONE}
 
@@ -149,7 +151,7 @@ def _context_tokens(order: RunOrder, settings: Settings, _: _Chosen) -> bool:
 _KEEPS: Mapping[str, _Keeps] = {
     "agent": lambda order, settings, _: order.agent is None or order.agent.reference == settings.agent,
     "box": lambda order, settings, _: order.box == settings.box,
-    "boxes": _boxes,
+    "boxes": lambda order, settings, _: leaves_box(order.box, settings),
     "budget_usd": lambda order, settings, _: order.brain is None or _within(settings.budget_usd, order.budget_usd),
     "command_timeout": lambda order, settings, _: _within(settings.command_timeout or None, order.limits.total),
     "context": _context,

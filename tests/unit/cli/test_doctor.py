@@ -346,6 +346,23 @@ def test_what_an_administrator_says_has_a_row_and_which_box_comes_of_it_too(
     assert len({"box order", "boxes"} & findings.keys()) == 1
 
 
+def test_a_box_of_ones_own_that_a_locked_setting_does_not_leave_is_told_before_a_run_is_refused(
+    tmp_path, monkeypatch, capsys
+):
+    async def probed(_: Settings) -> list[PartStatus]:
+        return [PartStatus(name, ok=True, reason="it works", isolation="container") for name in ("docker", "gvisor")]
+
+    monkeypatch.setattr(doctor, "_probed", probed)
+    (tmp_path / "shared.toml").write_text('boxes = ["gvisor"]\nlocked = ["boxes"]\n')
+    monkeypatch.setenv("KAGURA_SHARED_CONFIG", str(tmp_path / "shared.toml"))
+    monkeypatch.setenv("KAGURA_BOX", "docker")
+    told = found(capsys)["usual box"]
+    assert told["state"] == "fail"
+    assert told["said"] == "docker: the setting `boxes`, which is locked, leaves gvisor, so no run can start"
+    monkeypatch.setenv("KAGURA_BOX", "gvisor")
+    assert "usual box" not in found(capsys)
+
+
 def told(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     """What it prints for a person, in lines."""
     main(["doctor", *words])
