@@ -151,7 +151,7 @@ def end_blocks(view: RunView) -> ui.Blocks:
 def telling_argument(arguments: Mapping[str, Any], limit: int) -> str:
     """What a call is about, from its arguments, on one line of at most `limit` characters; `↵` is the end of a line."""
     telling = (value for name in _TELLING if isinstance(value := arguments.get(name), str) and value.strip())
-    text = next(telling, _argument(dict(arguments)) if arguments else "")
+    text = next(telling, "") or (_argument(dict(arguments)) if arguments else "")
     # Two commands, one on each line, would read as one with more arguments.
     return one_line(" ↵ ".join(filter(str.strip, text.splitlines())), limit)
 
