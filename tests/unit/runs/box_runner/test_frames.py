@@ -30,7 +30,7 @@ def there_and_back(value):
 DAYS = pd.date_range("2026-01-01", periods=3, freq="D")
 FRAMES = {
     "plain": pd.DataFrame({"a": [1, 2], "b": [1.5, np.nan], "c": ["x", "ü"], "d": [True, False]}),
-    "missing text": pd.DataFrame({"a": ["x", None]}),
+    "missing text": pd.DataFrame({"a": ["x", np.nan, None]}),
     "missing objects": pd.DataFrame({"a": pd.Series(["x", np.nan], dtype=object)}),
     "no objects": pd.DataFrame({"a": pd.Series(["x", None], dtype=object)}),
     "named index": pd.DataFrame({"a": [1, 2]}, index=pd.Index(["x", "y"], name="key")),
@@ -126,7 +126,7 @@ def test_a_frame_too_large_is_refused_with_its_size_and_the_limit():
 
 def test_the_summary_tells_shape_and_columns():
     assert frames.pack_frame(FRAMES["plain"], ROOM).summary == (
-        f"DataFrame, 2 rows × 4 columns: a (int64), b (float64), c ({FRAMES['plain']['c'].dtype}), d (bool)"
+        "DataFrame, 2 rows × 4 columns: a (int64), b (float64), c (str), d (bool)"
     )
     assert frames.pack_series(FRAMES["plain"]["a"], ROOM).summary == "Series 'a', 2 × int64"
 
