@@ -18,6 +18,7 @@ from kagura_kernel.journal.noted_rows import is_another, note_row, noted_row
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.place import data_home, is_url, shown
 from kagura_kernel.journal.rows import NOTHING
+from kagura_kernel.journal.sharing import audits
 from kagura_kernel.journal.verification import ANOTHER
 from kagura_kernel.render.figures import counted
 
@@ -38,6 +39,7 @@ _NO_JOURNAL_ANY_MORE = (
 _ROOM = "free some space where it lies, or make it writable"
 _DUMP = "`pg_dump` keeps it as it is; then put your last copy in its place, or name another database"
 _SERVER = "mend the database server, or `journal_url` in the settings"
+_AUDITOR = "to run anything, sign in with another role, a user's"
 _NEWER = "install the version that wrote it, or a newer one"
 
 
@@ -133,13 +135,17 @@ def _chain(journal: Journal, *, full: bool) -> Finding:
     if is_another(journal, noted):
         # Its own rows fit each other: an older copy, or one that was made anew.
         raise errors.JournalTampered(journal.where, noted.seq, ANOTHER)
-    if why := journal.unwritable or _refuses(journal):
+    with journal.snapshot() as connection:
+        is_auditor = audits(connection)
+    if not is_auditor and (why := journal.unwritable or _refuses(journal)):
         return only_read(checked.where, why)
     note_row(home, checked, datetime.now(UTC))
     rows = f"{checked.rows} rows" if checked.seen is None else f"your rows up to row {checked.rows}"
     said = f"{checked.where}: {rows}, last hash {checked.last_hash}"
     if checked.since:
         said = f"{said}; the first {noted.seq} were checked on {noted.at[:10]} (`--full` checks all)"
+    if is_auditor:
+        return Finding("journal", WARN, f"{said}. An auditor's role reads it: no run starts with it", _AUDITOR)
     return Finding("journal", OK, said)
 
 
@@ -180,13 +186,15 @@ def _approvals(journal: Journal, since: datetime) -> Iterator[Finding]:
     else:
         yield Finding("approvals", OK, "none waiting")
     denied = [
-        row.title
+        f"{row.title} (of {row.run_id})"
         for row in views.approvals(journal, limit=_LATEST)
         if row.verdict == "deny" and row.by != "policy" and row.decided_at and row.decided_at >= since
     ]
     many = len(denied) >= MANY_DENIALS
     said = f"{len(denied)} denied by a person" + (f": {_some(denied)}" if denied else "")
-    yield Finding("denials", FAIL if many else OK, said, "`kagura-kernel runs` says whose they were" if many else "")
+    yield Finding(
+        "denials", FAIL if many else OK, said, "`kagura-kernel approvals` says whose they were" if many else ""
+    )
 
 
 def _refusals(journal: Journal, since: datetime) -> Finding:

@@ -20,7 +20,7 @@ from kagura_kernel.domain.settings import SandboxPolicyType, Settings
 from kagura_kernel.journal.place import data_home, read_shared, settings_file
 from kagura_kernel.jupyter.installed import look
 from kagura_kernel.membrane.credentials.secret import KeychainUnusable, SecretReader, keychain_name
-from kagura_kernel.telemetry.logs import problem_with_place
+from kagura_kernel.telemetry.logs import problem_with_place, refusal_of_place
 
 if TYPE_CHECKING:
     from kagura_kernel.assembly.transports import CheckedChat
@@ -176,6 +176,7 @@ def _not_there(reference: SecretReference, environ: Mapping[str, str], *, served
 LITTLE, TOO_LITTLE = 1024**3, 100 * 1024**2
 """Free bytes below which a disk is warned of, and below which runs will fail."""
 
+_ANOTHER_PLACE = "mend that, or name another place in the setting `log_place`"
 _REINSTALL = "install the package again as it was installed, with `pip install --force-reinstall --no-deps …`"
 
 
@@ -397,7 +398,9 @@ def extension_findings(settings: Settings) -> Iterator[Finding]:
     place = settings.log_place or "standard error"
     if why := problem_with_place(settings.log_place):
         said = f"{place}, as the settings say: {why}, so no run can start"
-        yield Finding("log", FAIL, said, "mend that, or name another place in the setting `log_place`")
+        yield Finding("log", FAIL, said, _ANOTHER_PLACE)
+    elif why := refusal_of_place(settings.log_place):
+        yield Finding("log", FAIL, f"{place}: {why}, so every line of the log is lost", _ANOTHER_PLACE)
     else:
         yield Finding("log", OK, f"{settings.log_level} and above, to {place}")
 

@@ -117,8 +117,13 @@ def _see_to_schema(connection: Connection, role: str, namespace: str) -> None:
 
 def sees_all(connection: Connection) -> bool:
     """Whether it is a reader from whom nothing is kept: everybody but the users of a journal that is shared."""
+    return sharing(connection) is None or not _is(connection, _IS_KEPT) or audits(connection)
+
+
+def audits(connection: Connection) -> bool:
+    """Whether it is an auditor of a journal that is shared: sees everything, and writes nothing."""
     if (found := sharing(connection)) is None or not _is(connection, _IS_KEPT):
-        return True
+        return False
     return _is(connection, "SELECT WHERE pg_has_role(%(role)s, 'USAGE')", role=found.auditors)
 
 

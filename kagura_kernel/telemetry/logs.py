@@ -6,6 +6,7 @@ say that this package works with goes the same way.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -43,6 +44,7 @@ LONGEST = 64 * 1024
 """Characters of one text."""
 
 _CLOSE_SECONDS = 2.0
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _KEPT = ("run_id", "session_id")
 
 Clean = Callable[[str], str]
@@ -95,6 +97,22 @@ def problem_with_place(place: str) -> str:
     if not path.parent.is_dir():
         return "its directory is not there"
     return "it is a directory" if path.is_dir() else ""
+
+
+def refusal_of_place(place: str) -> str:
+    """Why the system lets no line be written there, in half a sentence; empty where it does. Makes no file."""
+    if place in ("", "off"):
+        return ""
+    path = Path(place).expanduser()
+    try:
+        if os.path.lexists(path):
+            # A pipe that nobody reads keeps nobody waiting.
+            os.close(os.open(path, _FLAGS & ~os.O_CREAT | os.O_NONBLOCK))
+        elif not os.access(path.parent, os.W_OK | os.X_OK):
+            return "no file can be made in its directory"
+    except OSError as error:
+        return "it is a link" if error.errno == errno.ELOOP else (error.strerror or "it cannot be opened").lower()
+    return ""
 
 
 class _Writer(logging.Handler):
@@ -162,8 +180,7 @@ class _Writer(logging.Handler):
         if self._file is None or not _is_at(self._file, self._path):
             if self._file is not None:
                 self._file.close()
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._file = os.fdopen(os.open(self._path, flags, 0o600), "w", encoding="ascii")
+            self._file = os.fdopen(os.open(self._path, _FLAGS, 0o600), "w", encoding="ascii")
         self._file.write(line)
         self._file.flush()
 

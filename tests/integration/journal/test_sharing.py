@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from kagura_kernel.cli import doctor_journal
 from kagura_kernel.cli.main import main
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import (
@@ -244,6 +245,16 @@ def test_an_auditor_changes_nothing_and_opens_it_all_the_same(told):
         for statement in (f"DELETE FROM {table}", f"TRUNCATE {table}", f"INSERT INTO {table} DEFAULT VALUES"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 tell(told.of("ivy"), statement)
+
+
+def test_the_doctor_of_an_auditor_notes_what_it_has_checked_and_fails_for_no_right_that_nobody_gave(told):
+    for role, state, said in (
+        ("ivy", "warn", "10 rows"),
+        ("ivy", "warn", "the first 10 were checked"),
+        ("ada", "ok", "your rows"),
+    ):
+        finding = next(doctor_journal.books(told.of(role), ADA.at, full=False))
+        assert (finding.name, finding.state, said in finding.said) == ("journal", state, True), finding
 
 
 def test_what_the_owner_adds_to_a_run_is_seen_by_whose_it_is(told):

@@ -252,7 +252,9 @@ def test_several_denials_by_a_person_need_somebody_and_those_by_policy_do_not(jo
     for number in range(MANY_DENIALS):
         journal.append(run.asked(f"app-{number}"))
         journal.append(run.decided(f"app-{number}", verdict="deny"))
-    assert found(capsys)["denials"]["state"] == "fail"
+    denials = found(capsys)["denials"]
+    assert (denials["state"], "(of run-1)" in denials["said"]) == ("fail", True)
+    assert "kagura-kernel approvals" in denials["then"]
     later = (NOW + timedelta(seconds=1)).isoformat()
     assert found(capsys, "--since", later)["denials"]["state"] == "ok"
 

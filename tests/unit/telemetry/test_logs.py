@@ -1,5 +1,6 @@
 import json
 import logging
+import os
 import stat
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ import pytest
 
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.telemetry import logs
-from kagura_kernel.telemetry.logs import LIBRARIES, StructuredLog, problem_with_place
+from kagura_kernel.telemetry.logs import LIBRARIES, StructuredLog, problem_with_place, refusal_of_place
 from kagura_kernel.testing.patience import wait_until
 
 log = logging.getLogger("kagura_kernel.somewhere")
@@ -206,3 +207,15 @@ def test_a_place_that_cannot_be_is_a_problem(tmp_path):
     assert "whole path" in problem_with_place("x.log")
     assert "directory is not there" in problem_with_place(str(tmp_path / "none" / "x.log"))
     assert problem_with_place(str(tmp_path)) == "it is a directory"
+
+
+def test_a_place_where_the_system_lets_no_line_be_written_is_told_and_nothing_is_made(tmp_path, monkeypatch):
+    place = tmp_path / "x.log"
+    assert [refusal_of_place(one) for one in ("", "off", str(place))] == ["", "", ""]
+    assert not place.exists()
+    monkeypatch.setattr("os.access", lambda path, mode: (path, mode) != (tmp_path, os.W_OK | os.X_OK))
+    assert refusal_of_place(str(place)) == "no file can be made in its directory"
+    (tmp_path / "link.log").symlink_to(place)
+    assert refusal_of_place(str(tmp_path / "link.log")) == "it is a link"
+    (tmp_path / "folder.log").mkdir()
+    assert refusal_of_place(str(tmp_path / "folder.log")) == "is a directory"
