@@ -235,7 +235,7 @@ class ChangeDesk:
             RunUnknown: there is no such run.
             UnknownName: the run changed no such file.
             ChangeConflict: nothing could be applied; the project changed meanwhile.
-            NotThisTime: git runs what is left of it by now, or what waits is something else by now.
+            NotThisTime: git runs what is left of it by now, or what waits is something else by now, or not here.
             NotebookUnwritable: a notebook cannot be changed; no file was by then.
             WorkspaceUnreadable: the project cannot be written.
         """
@@ -246,6 +246,7 @@ class ChangeDesk:
         project = ProjectFiles(Path(started.project))
         files = [change for change in wanted if not change.is_cell]
         files = [self._as_it_stands(project, change) for change in _free(started, files, among=wanted)]
+        self._see_contents(files)
         parts: list[ChangesSettled] = []
         in_files: dict[str, list[CellEdit]] = {}
         for name, edits in self._edits(run_id, [one for one in wanted if one.is_cell], changes).items():
@@ -356,6 +357,18 @@ class ChangeDesk:
                 raise UnknownName("open hunk", str(number), tuple(map(str, change.open_hunks)))
         return started, change
 
+    def _see_contents(self, files: Sequence[FileChange]) -> None:
+        """Raises `NotThisTime` where a new content lies in another data directory than this one."""
+        gone = [
+            one.path for one in files if one.new_sha256 and one.kind == "file" and not self._blobs.has(one.new_sha256)
+        ]
+        if gone:
+            raise NotThisTime(
+                f"What the run made of {', '.join(gone)} is not here, so nothing was applied: it waits in the folder "
+                "`blobs` of the data directory that the run had. Apply it there, bring that folder here, or run the "
+                "task again; `discard RUN` gives it up, and `apply RUN PATH` brings in what else waits."
+            )
+
     def _as_it_stands(self, project: ProjectFiles, change: FileChange) -> FileChange:
         """The change as it is left when parts of it are decided."""
         if not (change.applied_hunks or change.discarded_hunks):
@@ -388,7 +401,7 @@ class ChangeDesk:
         Raises:
             RunUnknown: there is no such run.
             UnknownName: the run changed no such file.
-            NotThisTime: it is in no conflict, was saved since it was looked at, or cannot be merged.
+            NotThisTime: it is in no conflict, was saved since it was looked at, is not here, or cannot be merged.
             MergeOverlaps: both sides changed the same lines, and no markers were asked for.
             ChangeConflict: it changed just now, or is never written.
             WorkspaceUnreadable: the project cannot be written.
@@ -403,6 +416,7 @@ class ChangeDesk:
         if seen not in ("", seen_of(now)):
             raise NotThisTime(f"{path} was saved since both sides were shown. Look at them again: `changes RUN`.")
         part = replace(change, old_sha256=now.sha256, state="proposed")
+        self._see_contents([part])
         if how != "theirs":
             content, overlaps = merged(*texts_of(change, now, self._blobs))
             if overlaps and how == "merge":

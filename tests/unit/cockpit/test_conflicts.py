@@ -1,5 +1,6 @@
 """A file that a person and a run have both changed: both sides are shown, and one of them or both are taken."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -188,3 +189,23 @@ def test_only_a_conflict_is_resolved_and_only_one_file_at_a_time(cockpit_with, p
     conflict.undo()
     conflict.cockpit.changes_desk.discard(conflict.run_id, ["a.txt"], by="ann")
     assert desk.both_sides(conflict.run_id) == {}
+
+
+def test_what_is_not_in_this_data_directory_is_no_conflict_and_waits_on(cockpit_with, project):
+    (project / "a.txt").write_text(BASE)
+    cockpit = cockpit_with(
+        [
+            Ask("write_file", {"path": "a.txt", "content": THEIRS}),
+            Ask("write_file", {"path": "b.txt", "content": "new\n"}),
+            "Done.",
+        ]
+    )
+    run_id = cockpit.launch(RunRequest(task="do it", project=project)).result(60).run_id
+    desk, content = cockpit.changes_desk, THEIRS.encode()
+    cockpit.blobs.prune(older_than_days=-1, keep=lambda: {hashlib.sha256(b"new\n").hexdigest()})
+    with pytest.raises(NotThisTime, match=r"made of a\.txt is not here"):
+        desk.apply(run_id, by="ann")
+    assert desk.apply(run_id, ["b.txt"], by="ann").applied == ("b.txt",)
+    assert [change.state for change in desk.changes(run_id)] == ["proposed", "applied"]
+    cockpit.blobs.hold(content)
+    assert desk.apply(run_id, by="ann").applied == ("a.txt",)
