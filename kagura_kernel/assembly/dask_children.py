@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -338,8 +339,12 @@ async def _connected(address: str) -> Client:
 
 
 def _library() -> Any:
+    is_ours = "distributed" not in sys.modules
     import distributed
 
+    if is_ours:
+        # Of a scheduler that is gone it writes a stack trace into the cell, and whoever waits is told in words.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     return distributed
 
 
