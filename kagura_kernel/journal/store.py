@@ -105,10 +105,15 @@ class Journal:
 
         Raises:
             JournalUnwritable: it was not stored, not even in part; what it announces must not be done.
+            JournalTooNew: a run begins, and another process has brought the journal to a newer schema.
             ValueError: the event is for live displays only.
         """
         if not event.durable:
             raise ValueError(f"{event.kind} is for live displays and is never stored")
+        if event.kind == "run.started":
+            # Somebody may have upgraded while this process stayed: it finishes what goes on, and begins nothing.
+            with self.snapshot() as connection:
+                check_version(connection, self.where)
         with self._database.writing_at_once(flush=event.kind in FLUSHED) as connection:
             number = Writing(connection, self._database.place.chain(connection)).append(event)
         self._tell([event])

@@ -152,7 +152,7 @@ class JournalTooNew(JournalError):
         )
         super().__init__(
             f"The journal {where} has schema version {found}; this kagura-kernel knows {known}. "
-            f"Upgrade kagura-kernel, or {elsewhere}."
+            f"Upgrade kagura-kernel and restart what ran meanwhile, or {elsewhere}."
         )
         self.where = where
         self.found = found

@@ -222,8 +222,11 @@ def test_a_newer_journal_is_refused_when_it_is_opened_and_when_it_became_newer(j
         open_journal()
     assert caught.value.found == 99
     assert ("`journal_url`" if "://" in journal.where else "KAGURA_HOME") in caught.value.message
-    with pytest.raises(JournalTooNew):
-        journal.check_writable()
+    for begins in (journal.check_writable, lambda: journal.append(RUN.started())):
+        with pytest.raises(JournalTooNew):
+            begins()
+    # What goes on is finished.
+    assert journal.append(RUN.finished()) == 1
 
 
 def test_closing_twice_is_fine_and_a_closed_journal_says_so(journal):
