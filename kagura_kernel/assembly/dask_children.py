@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kagura_kernel.assembly import dask_worker
@@ -34,9 +34,12 @@ LOOK_SECONDS = 0.25
 """How often it is looked whether a child has begun, and whether its worker is still there."""
 
 CONNECT_SECONDS = 10.0
+"""How long a scheduler may take to answer what it knows itself."""
+
 STOP_SECONDS = 35.0
 """How long workers may take to say that a child is gone."""
 
+_SILENT = "the scheduler there has a connection and does not answer."
 _MISSES = 3
 """So often a child is looked for in vain before its worker counts as gone: a task may be on its way between two."""
 
@@ -124,7 +127,11 @@ class _Places:
         Raises:
             WorkersUnavailable: none of them has a box.
         """
-        scheduler, workers = order.workers, list(await client.nthreads())
+        scheduler = order.workers
+        try:
+            workers = list(await _soon(client.nthreads()))
+        except TimeoutError as error:
+            raise WorkersUnavailable(scheduler, _SILENT) from error
         if order.handoff.policy and not SandboxPolicy(SandboxPolicyType(order.handoff.policy)).walled:
             return workers, {}
         async with self._asking:
@@ -188,6 +195,7 @@ class _Watched:
         self._owner = ""
         self._worker = ""
         self._missed = 0
+        self._is_silent = False
 
     async def to_the_end(self) -> RunOutcome:
         """How it ended.
@@ -213,6 +221,8 @@ class _Watched:
         # A scheduler or a worker that is gone has nothing left to stop.
         with contextlib.suppress(Exception):
             async with asyncio.timeout(STOP_SECONDS):
+                # One that does not answer hands nothing on either.
+                await _soon(self._client.processing())
                 await self._client.run(dask_worker.stop_child, self._run_id, on_error="ignore")
                 await self._future.cancel()
 
@@ -270,14 +280,19 @@ class _Watched:
         elif self._owner or homeless:
             self._missed += 1
         if self._missed >= _MISSES and not self._owner:
-            raise WorkersUnavailable(self._order.workers, "the workers there that had boxes are gone.")
+            why = _SILENT if self._is_silent else "the workers there that had boxes are gone."
+            raise WorkersUnavailable(self._order.workers, why)
         return self._missed >= _MISSES
 
     async def _place(self) -> tuple[str, bool]:
-        """The worker that has it, and whether none is there that could."""
+        """The worker that has it, and whether none can be found that could."""
         key = self._future.key
+        self._is_silent = False
         try:
-            busy = await self._client.processing()
+            busy = await _soon(self._client.processing())
+        except TimeoutError:
+            self._is_silent = True
+            return "", True
         except Exception as error:  # noqa: BLE001 - whatever it is, the scheduler does not answer; the future will say so
             log.info("the scheduler at %s does not answer: %s", self._order.workers, type(error).__name__)
             return self._worker, False
@@ -289,9 +304,10 @@ class _Watched:
         await self._call_off()
         # Otherwise the scheduler would give it to the next worker.
         with contextlib.suppress(Exception):
-            await self._future.cancel()
+            await _soon(self._future.cancel())
         await self._look_for_start()
-        why = f"its worker ({self._owner}) is gone"
+        why = f"the scheduler at {self._order.workers} does not answer"
+        why = why if self._is_silent else f"its worker ({self._owner}) is gone"
         await asyncio.to_thread(lose, self._parts.journal, self._run_id, why, self._parts.clock)
         if self._owner:
             self._parts.gone(self._owner)
@@ -313,6 +329,12 @@ class _Watched:
 
 async def _answer(future: Future) -> Any:
     return await future
+
+
+async def _soon(answer: Awaitable[Any]) -> Any:
+    """What a scheduler knows itself. Raises `TimeoutError` where it does not say it."""
+    async with asyncio.timeout(CONNECT_SECONDS):
+        return await answer
 
 
 async def _connected(address: str) -> Client:

@@ -38,6 +38,7 @@ def approvals(arguments: SimpleNamespace) -> int:
         limit = arguments.limit or LATEST
         rows = views.approvals(journal, limit=limit, pending_only=arguments.pending)
         more = more_than(journal, len(rows), limit, "pending" if arguments.pending else "approvals")
+        heard = {row.run_id for row in views.unfinished(journal) if views.goes_on(row)}
     if arguments.json:
         print(as_json(with_next([asdict(row) for row in rows], list(map(of_approval, rows)))))
     elif rows:
@@ -47,7 +48,7 @@ def approvals(arguments: SimpleNamespace) -> int:
         waiting = [row for row in rows if row.verdict is None]
         told = _lessons(waiting)
         for row in waiting:
-            print("\n".join(["", *_in_full(row, told.get(row.id, ()))]))
+            print("\n".join(["", *_in_full(row, told.get(row.id, ()), heard=row.run_id in heard)]))
         if more:
             print(f"\n{more}" if waiting else more)
     else:
@@ -92,8 +93,11 @@ def _lessons(rows: Sequence[ApprovalRow]) -> dict[str, list[str]]:
         return {row.id: lessons_told(lambda: desk, row.arguments) for row in plans}
 
 
-def _in_full(row: ApprovalRow, lessons: Sequence[str]) -> Iterator[str]:
-    """A question as somebody has to know it who answers: all of it, why, for whom, and what it would have trusted."""
+def _in_full(row: ApprovalRow, lessons: Sequence[str], *, heard: bool) -> Iterator[str]:
+    """A question as somebody has to know it who answers: all of it, why, for whom, and what it would have trusted.
+
+    Where nobody hears an answer, it says so instead of how to give one.
+    """
     above = "".join(f", which works for {one}" for one in reversed(row.lineage))
     what = asked(row.kind, row.title, row.detail, row.arguments)
     yield shown(f"{row.id}: {row.title} (asked by {row.run_id}{above})")
@@ -111,7 +115,10 @@ def _in_full(row: ApprovalRow, lessons: Sequence[str]) -> Iterator[str]:
         yield f"  why, in the asker’s words: {shown(cut(row.reason, _REASON))}"
     if row.options:
         yield f"  answers: {', '.join(shown(option) for option in row.options)}"
-    yield f"  `kagura-kernel approve {row.id}` or `kagura-kernel deny {row.id}`"
+    if heard:
+        yield f"  `kagura-kernel approve {row.id}` or `kagura-kernel deny {row.id}`"
+    else:
+        yield f"  its process is gone, and nobody acts on an answer: `kagura-kernel kill {row.run_id}` calls it off"
 
 
 HEARD, NOBODY_HEARS = 0, 1

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _LATEST = 1000
+_TOLD = 20
 
 
 class _Found(NamedTuple):
@@ -56,11 +57,14 @@ def status(arguments: SimpleNamespace) -> int:
 
 def _look(journal: Journal, where: str) -> _Found:
     today = spent(journal, day=journal.clock.now().date())
-    running = views.unfinished(journal)
+    begun = views.unfinished(journal)
+    running = [row for row in begun if views.goes_on(row)]
+    gone = {row.run_id: None for row in begun if row not in running}
     return _Found(
-        running=[row for row in running if views.goes_on(row)],
-        gone=[row.run_id for row in running if not views.goes_on(row)],
-        pending=views.approvals(journal, pending_only=True, limit=_LATEST),
+        running=running,
+        gone=list(gone),
+        # Nobody hears an answer to what a lost run had asked.
+        pending=[row for row in views.approvals(journal, pending_only=True, limit=_LATEST) if row.run_id not in gone],
         leases=len({row.lease_id for row in LeaseLedger(journal).open_rows()}),
         cost_today_usd=today.usd or 0.0,
         unpriced_today=today.unpriced_runs,
@@ -70,13 +74,24 @@ def _look(journal: Journal, where: str) -> _Found:
 
 def _text(found: _Found) -> str:
     rows = [
-        ("running", row.run_id, f"{row.status.replace('_', ' ')}: {one_line(row.task, 100)}") for row in found.running
+        ("running", row.run_id, f"{row.status.replace('_', ' ')}: {one_line(row.task, 100)}")
+        for row in found.running[:_TOLD]
     ]
-    rows += [("lost", run_id, f"its process is gone; `kagura-kernel kill {run_id}` marks it") for run_id in found.gone]
-    for row in found.pending:
+    rows += [
+        ("lost", run_id, f"its process is gone; `kagura-kernel kill {run_id}` marks it")
+        for run_id in found.gone[:_TOLD]
+    ]
+    for row in found.pending[:_TOLD]:
         what = asked_line(row.kind, row.title, row.detail, row.arguments)
         rows.append(("waiting", row.id, f"{one_line(what, 100)} (of {row.run_id})"))
     lines = [table(("what", "id", "about"), rows, whole=("what", "id"))] if rows else ["Nothing runs, nothing waits."]
+    further = {
+        "running and lost": max(len(found.running) - _TOLD, 0) + max(len(found.gone) - _TOLD, 0),
+        "waiting": max(len(found.pending) - _TOLD, 0),
+    }
+    if any(further.values()):
+        more = " and ".join(f"{many} more {what}" for what, many in further.items() if many)
+        lines.append(f"{more}: `kagura-kernel runs`, `kagura-kernel approvals --pending`.")
     if found.pending:
         lines.append("Answer with `kagura-kernel approve ID` or `kagura-kernel deny ID`.")
     if found.leases:

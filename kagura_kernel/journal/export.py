@@ -193,7 +193,8 @@ def back_up(place: str | Path, directory: Path) -> Path:
         JournalUnreadable: it cannot be read.
     """
     if isinstance(place, str) and is_url(place):
-        raise UsageError("A journal in PostgreSQL is copied by `pg_dump`, and restored by `pg_restore`.")
+        how = "copied by `pg_dump`, and restored by `pg_restore`, or by `psql` where the dump is plain text"
+        raise UsageError(f"A journal in PostgreSQL is {how}.")
     source, goal = Path(place).absolute() / FILE_NAME, directory.absolute() / FILE_NAME
     if not source.is_file():
         raise no_journal(f"at {source}")

@@ -1,6 +1,7 @@
 """A run hands work on to Dask workers, each a process with a cockpit and boxes of its own."""
 
 import itertools
+import json
 import os
 import pickle
 import signal
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.assembly import close_cockpit
+from kagura_kernel.assembly import close_cockpit, dask_children
 from kagura_kernel.assembly.dask_worker import RESOURCE, Packet, packed, packet_of, run_child
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import UsageError
@@ -358,6 +359,47 @@ def test_a_child_that_did_something_outside_of_its_box_is_not_done_twice(doomed,
         assert (ended.status, ended.again, ended.error_code) == ("lost", "", "ERR_RUN_LOST")
         assert "not begun once more, for it had run a command on the host" in told(cockpit, outcome)
     finally:
+        cockpit.close()
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A scheduler's process, with a worker behind it; its address is in `scheduler.json`."""
+    file = str(tmp_path / "scheduler.json")
+    options = ("--scheduler-file", file, "--no-dashboard")
+    program = [sys.executable, "-m", "dask"]
+    begun = [subprocess.Popen([*program, "scheduler", "--host", "127.0.0.1", "--port", "0", *options], cwd=tmp_path)]
+    try:
+        wait_until(lambda: Path(file).exists())
+        begun.append(subprocess.Popen([*program, "worker", "--nworkers", "1", *options], cwd=ROOT))
+        set_up_for_good(json.loads(Path(file).read_text())["address"], str(tmp_path / "home"))
+        yield begun[0]
+    finally:
+        begun[0].send_signal(signal.SIGCONT)
+        for one in reversed(begun):
+            one.terminate()
+            one.wait(30)
+
+
+def test_a_scheduler_that_no_longer_answers_is_given_up_and_so_are_its_children(
+    scheduler, tmp_path, project, monkeypatch
+):
+    monkeypatch.setattr(dask_children, "CONNECT_SECONDS", 1.0)
+    address = json.loads((tmp_path / "scheduler.json").read_text())["address"]
+    cockpit = cockpit_at(str(tmp_path / "home"), {"workers": address}, {"parent": [hand_on("hang"), "."]})
+    try:
+        handle = cockpit.launch(launch(project))
+        wait_until(lambda: events(cockpit, handle.run_id, "child.started"))
+        child = only(cockpit, handle.run_id, "child.started").child
+        scheduler.send_signal(signal.SIGSTOP)
+        outcome = handle.result(60)
+        assert only(cockpit, outcome.run_id, "child.ended").status == "lost"
+        assert "does not answer" in told(cockpit, outcome)
+        # Its worker is well, and hears of it by the journal.
+        wait_until(lambda: not boxed(cockpit))
+        assert next(row.status for row in cockpit.runs() if row.run_id == child) in ("lost", "killed")
+    finally:
+        scheduler.send_signal(signal.SIGCONT)
         cockpit.close()
 
 

@@ -125,6 +125,10 @@ def test_an_answer_that_nobody_hears_says_so(journal, gone, capsys):
     run = SampleRun(at=SystemClock().now())
     journal.append(run.started(owner=gone))
     Mailbox(journal).post(run.request("app-3"))
+    assert main(["approvals", "--pending"]) == main(["status"]) == 0
+    listed = capsys.readouterr().out
+    assert "nobody acts on an answer: `kagura-kernel kill run-1` calls it off" in listed
+    assert "approve" not in listed
     assert main(["approve", "app-3"]) == 1
     assert capsys.readouterr() == ("app-3: allowed.\n", "The process that asked is gone: nobody acts on this answer.\n")
 

@@ -342,6 +342,16 @@ def test_with_nothing_going_on_there_is_no_last(refuses):
     assert refuses("kill", "last").startswith("ERR_USAGE: There is nothing to stop")
 
 
+def test_of_very_many_the_newest_are_told_and_how_many_more_there_are(journal, gone, prints):
+    for number in range(23):
+        journal.append(SampleRun(f"run-{number:02}").started(owner=gone))
+        journal.append(SampleRun(f"run-here-{number:02}").started())
+        Mailbox(journal).post(SampleRun(f"run-here-{number:02}").request(f"app-{number:02}"))
+    lines = prints("status").splitlines()
+    assert [sum(word in line for line in lines) for word in ("its process is gone", "(of run-here-")] == [20, 20]
+    assert lines[61].startswith("6 more running and lost and 3 more waiting: `kagura-kernel runs`")
+
+
 def test_before_anything_has_run_all_is_calm_and_the_journal_to_be_is_named(books, capsys):
     assert main(["status"]) == 0
     said = capsys.readouterr()
