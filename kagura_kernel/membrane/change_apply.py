@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from kagura_kernel.domain.errors import CannotUndo, JournalUnwritable, WorkspaceUnreadable
@@ -144,16 +144,35 @@ def put_back(project: ProjectFiles, blobs: BlobStore, one: Written, *, protected
         raise CannotUndo(one.path, CHANGED_SINCE) from error
 
 
-def why_not_back(project: ProjectFiles, blobs: BlobStore, one: Written, *, protected: Sequence[str] = ()) -> str:
-    """Why a write cannot be taken back, in half a sentence; empty where it can."""
+def in_order_back(writes: Iterable[Written]) -> list[Written]:
+    """Writes in the order in which they are taken back: a file returns where a folder stood once that is empty."""
+    return sorted(writes, key=lambda one: one.kind != "")
+
+
+def why_not_back(
+    project: ProjectFiles,
+    blobs: BlobStore,
+    one: Written,
+    *,
+    protected: Sequence[str] = (),
+    going: Collection[str] = (),
+) -> str:
+    """Why a write cannot be taken back, in half a sentence; empty where it can.
+
+    `going` are paths of files that are removed before it.
+    """
     try:
         split_path(one.path)
         if Protection(project, {one.path: one.target if one.kind == "link" else ""}, protected).covers(one.path):
             return "the path is protected"
         now = project.state(one.path)
+        if one.kind and not one.after_sha256:
+            blocking = next((path for path in project.in_the_way(one.path) if path not in going), "")
+            if blocking:
+                return CHANGED_SINCE if blocking == one.path else f"{blocking} stands there by now"
+        elif now.kind == "other" or now.sha256 != one.after_sha256:
+            return CHANGED_SINCE
     except (OSError, UnsafePath):
-        return CHANGED_SINCE
-    if now.kind == "other" or now.sha256 != one.after_sha256:
         return CHANGED_SINCE
     if one.kind == "file" and not blobs.has(one.before_sha256):
         return "what it was before is kept no more"

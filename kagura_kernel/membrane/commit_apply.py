@@ -19,7 +19,7 @@ from kagura_kernel.domain.errors import CannotUndo, CommitsRefused
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.outcome import ChangeStatus, FileChange, Written
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.change_apply import CHANGED_SINCE, apply_changes, put_back, why_not_back
+from kagura_kernel.membrane.change_apply import CHANGED_SINCE, apply_changes, in_order_back, put_back, why_not_back
 from kagura_kernel.membrane.commits import LINK, SUBMODULE, Quarantine, quarantine
 from kagura_kernel.membrane.git import GitFailed, Repository, TreeChange
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath, link_hash
@@ -179,7 +179,7 @@ class _Applying:
                     _put_in_index(project.repository, [(one.path, one.old_mode, one.old) for one in changes])
                 raise
         except (CommitsRefused, GitFailed):
-            for one in done.written:
+            for one in in_order_back(done.written):
                 put_back(project.files, project.blobs, one, protected=project.protected)
             raise
         return replace(moved, written=done.written)
@@ -263,8 +263,9 @@ def _taken_back(project: Project, name: str, moved: Moved, run_id: str) -> tuple
             for one in moved.written
             if one.before_sha256 == one.after_sha256 or _now(project.files, one.path) != one.before_sha256
         ]
+        going = {one.path for one in wrote if not one.kind}
         for one in wrote:
-            if why := why_not_back(project.files, project.blobs, one, protected=project.protected):
+            if why := why_not_back(project.files, project.blobs, one, protected=project.protected, going=going):
                 raise CannotUndo(one.path, why)
         changes = repository.git.differs(moved.before, moved.after)
         index = _index(repository)
@@ -274,7 +275,7 @@ def _taken_back(project: Project, name: str, moved: Moved, run_id: str) -> tuple
         _put_in_index(repository, [(one.path, one.old_mode, one.old) for one in changes])
     except GitFailed as error:
         raise CannotUndo(name or "HEAD", f"git says “{error}”") from error
-    for one in wrote:
+    for one in in_order_back(wrote):
         put_back(project.files, project.blobs, one, protected=project.protected)
     return tuple(one.path for one in moved.written)
 

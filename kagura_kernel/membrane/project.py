@@ -355,6 +355,22 @@ class ProjectFiles:
         except (FileNotFoundError, NotADirectoryError):
             return HostState()
 
+    def in_the_way(self, path: str) -> Iterator[str]:
+        """What keeps a new file from a path: what stands there or on the way to it; of a folder there, all it holds."""
+        for reached, _ in self.directories(path):
+            way = reached
+        parts = split_path(path)
+        standing = "/".join(parts[: len(way.split("/")) + 1 if way else 1])
+        if not self.state(standing).kind:
+            return
+        if standing != path or not stat.S_ISDIR(os.lstat(self._root / path).st_mode):
+            yield standing
+            return
+        for directory, folders, names in os.walk(self._root / path):
+            links = [name for name in folders if os.path.islink(os.path.join(directory, name))]  # noqa: PTH114, PTH118
+            for name in [*names, *links] or ([] if folders else [""]):
+                yield os.path.relpath(os.path.join(directory, name), self._root)  # noqa: PTH118
+
     def newer_than(self, since: float) -> Iterator[str]:
         """Paths of files that have changed since then, of the first that are found; not what is installed there."""
         looked_at = 0

@@ -157,6 +157,14 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(repository, committ
     assert repository.git("log", "-1", "--format=%s", "theirs") == "third"
 
 
+def test_an_undo_brings_a_file_back_where_a_folder_took_its_place(repository, committing):
+    run = committing.run("rm a.txt; mkdir a.txt; echo two > a.txt/two; git add -A; git commit -qm 'a folder'")
+    committing.settle("apply", run)
+    assert (repository.folder / "a.txt" / "two").exists()
+    committing.settle("undo", run)
+    assert ((repository.folder / "a.txt").read_text(), repository.status) == ("one\n", "")
+
+
 def test_an_undo_never_takes_what_came_after(repository, committing):
     run = committing.run(TWO)
     committing.settle("apply", run)

@@ -97,6 +97,38 @@ def test_what_stands_in_the_way_is_not_followed(cockpit_with, project, place):
     assert (project / "out").exists()
 
 
+def test_a_file_comes_back_where_a_folder_took_its_place_while_nobody_else_has_put_anything_there(
+    cockpit_with, project
+):
+    command = "echo a > a.txt; rm gone.txt link; mkdir gone.txt link; echo 1 > gone.txt/one; echo 2 > link/two"
+    cockpit, run_id = changed(cockpit_with, project, command)
+    before = contents(project)
+    cockpit.changes_desk.apply(run_id, by="ann")
+    after = contents(project)
+    cockpit.changes_desk.undo(run_id, None, by="ann")
+    assert contents(project) == before
+    cockpit.changes_desk.apply(run_id, by="ann")
+    assert contents(project) == after
+    for mine in (project / "gone.txt" / "mine", project / "link" / "mine"):
+        mine.mkdir() if mine.parent.name == "link" else mine.write_text("mine\n")
+        with pytest.raises(CannotUndo, match=f"{mine.parent.name}/mine stands there by now"):
+            cockpit.changes_desk.undo(run_id, None, by="ann")
+        mine.rmdir() if mine.is_dir() else mine.unlink()
+    assert contents(project) == after
+
+
+def test_nothing_is_taken_back_where_a_file_stands_in_place_of_a_folder_that_is_to_return(cockpit_with, project):
+    (project / "out").mkdir()
+    (project / "out" / "old.txt").write_text("old\n")
+    cockpit, run_id = changed(cockpit_with, project, "rm out/old.txt; echo z > z.txt")
+    cockpit.changes_desk.apply(run_id, by="ann")
+    (project / "out").write_text("mine\n")
+    before = contents(project)
+    with pytest.raises(CannotUndo, match="out stands there by now"):
+        cockpit.changes_desk.undo(run_id, None, by="ann")
+    assert contents(project) == before
+
+
 def test_there_is_nothing_to_take_back_before_anything_is_applied_nor_twice(cockpit_with, project):
     cockpit, run_id = changed(cockpit_with, project)
     with pytest.raises(NotThisTime):
