@@ -204,6 +204,11 @@ LEFT = "it was left in the box"
 """The reason of a change whose content was not brought out before something ended the collection."""
 
 
+Ours = Mapping[str, Sequence[str]]
+"""By path the hashes of what the project may have there by way of the runs in a box, the last one last; empty for
+nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Compared:
     """A diff that has been told, and of what."""
@@ -219,7 +224,7 @@ class _Round:
     """One collection: what it knows, and what it has read so far."""
 
     protection: Protection
-    ours: Mapping[str, str]
+    ours: Ours
     weight: int = 0
     glances: int = 0
     names: set[str] = field(default_factory=set)
@@ -264,15 +269,13 @@ class Collector:
         self._diff_room = MAX_RUN_DIFF_BYTES if self.diff_bytes is None else self.diff_bytes
         self._diff_seconds = MAX_RUN_DIFF_SECONDS
 
-    async def collect(
-        self, box: Box, ours: Mapping[str, str], into: list[FileChange] | None = None
-    ) -> list[FileChange]:
+    async def collect(self, box: Box, ours: Ours, into: list[FileChange] | None = None) -> list[FileChange]:
         """What differs now, sorted by path; what somebody would run unasked stands first.
 
         A file that cannot be read, or grows while it is read, is told as protected, and its diff says why. Of what is
         protected, large files and most of many are told without their content. What holds a live secret, in its name,
         its target or its content, is protected, nothing of it is stored, and its name is told without the secret.
-        `ours` has the hash of each path that this run has already put into the project, so that it is no conflict.
+        What the project has of `ours` is no conflict.
         `into` is filled and returned: whatever ends the collection early, it has all that differs then, what was not
         brought out as protected.
 
@@ -304,14 +307,14 @@ class Collector:
             changes[:] = in_order(changes)
         return changes
 
-    async def _taken_back(self, box: Box, ours: Mapping[str, str], told: Container[str]) -> list[BoxChange]:
+    async def _taken_back(self, box: Box, ours: Ours, told: Container[str]) -> list[BoxChange]:
         """What a box has at paths of which it does not tell, and at which the project has what came from it.
 
         A box compares with the project as it was when the box began. What it has made so again is a change by now.
         """
 
         def theirs() -> list[str]:
-            return [path for path in ours if path not in told and self._old_state(path).sha256 == ours[path]]
+            return [path for path in ours if path not in told and self._old_state(path).sha256 in ours[path]]
 
         found = [await _now_at(box, path) for path in await asyncio.to_thread(theirs)]
         return [one for one in found if one is not None]
@@ -426,13 +429,13 @@ class Collector:
             raise WorkspaceTooLarge(told.path, this.weight, self.limit_bytes)
         return await self._contents.take(box.files, told)
 
-    def _verdict(self, told: BoxChange, old: HostState, ours: Mapping[str, str]) -> ChangeState:
-        if old.kind and old.changed > self.since and ours.get(told.path) != old.sha256:
+    def _verdict(self, told: BoxChange, old: HostState, ours: Ours) -> ChangeState:
+        if old.kind and old.changed > self.since and old.sha256 not in ours.get(told.path, ()):
             return "conflict"
         return "proposed"
 
-    def _base(self, path: str, old: HostState, ours: Mapping[str, str]) -> str:
-        base = ours.get(path) or self.bases.get(path, "?")
+    def _base(self, path: str, old: HostState, ours: Ours) -> str:
+        base = ours.get(path, ("",))[-1] or self.bases.get(path, "?")
         return "" if base == old.sha256 else base
 
     async def _with_diff(self, change: FileChange, old: HostState, new: bytes | None) -> FileChange:

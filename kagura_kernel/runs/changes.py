@@ -17,7 +17,7 @@ from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.cells import is_made, own_notebook
 from kagura_kernel.membrane.change_apply import apply_changes
-from kagura_kernel.membrane.changes import LEFT, Collector
+from kagura_kernel.membrane.changes import LEFT, Collector, Ours
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.notebooks import NotebookChanges, ToldNotebooks
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
@@ -54,7 +54,7 @@ class RunChanges:
         self._root = order.project
         self._project = ProjectFiles(order.project)
         self._blobs = blobs
-        self._ours: dict[str, str] = {}
+        self._ours: dict[str, Sequence[str]] = {}
         self._protected = order.spec.policy.untold
         self._own = own_notebook(order.place.notebook, order.project)
         # What a child changes is laid into another box, as files.
@@ -88,7 +88,7 @@ class RunChanges:
             take_over: What is told of files that this run has changed further.
         """
         self._earlier, self._take_over = dict(kept.told), take_over
-        self._ours = {path: one.change.new_sha256 for path, one in kept.told.items()}
+        self._ours = {path: one.known for path, one in kept.told.items()}
         self._collector.since = self._onlooker.since = kept.since
         if self._notebooks is not None and kept.notebooks is not None:
             self._notebooks.go_on(kept.notebooks)
@@ -96,7 +96,9 @@ class RunChanges:
     def changed_outside(self) -> list[str]:
         """Files of the project that others have changed since the box began, sorted; blocks."""
         newer = self._project.newer_than(self._collector.since)
-        return sorted(path for path in newer if path not in self._own and self.now_at(path) != self._ours.get(path))
+        return sorted(
+            path for path in newer if path not in self._own and self.now_at(path) not in self._ours.get(path, ())
+        )
 
     @property
     def protected(self) -> tuple[str, ...]:
@@ -164,7 +166,7 @@ class RunChanges:
             apply_changes, self._project, self._blobs, list(by_path.values()), protected=self.protected
         )
         for path in done.applied:
-            self._ours[path] = by_path[path].new_sha256
+            self._ours[path] = (by_path[path].new_sha256,)
             self._settled[path] = replace(by_path[path], state="applied")
         for path in done.conflicts:
             self._settled[path] = replace(by_path[path], state="conflict")
@@ -249,11 +251,12 @@ class RunChanges:
         """What it and the runs before in its box know of notebooks; None for a run that works for another one."""
         return self._notebooks.record if self._notebooks is not None else None
 
-    async def _in_project(self) -> Mapping[str, str]:
+    async def _in_project(self) -> Ours:
         """What the project has by way of these runs: files, and notebooks, of which each cell is looked at."""
         if self._notebooks is None or not self._notebooks.record.cells:
             return self._ours
-        return self._ours | await asyncio.to_thread(self._notebooks.hashes)
+        hashes = await asyncio.to_thread(self._notebooks.hashes)
+        return self._ours | {path: (now,) for path, now in hashes.items()}
 
     async def _by_cells(self, changes: list[FileChange]) -> list[FileChange]:
         """The same with notebooks that were changed as changes of their cells, where these can be told."""
@@ -272,7 +275,17 @@ class RunChanges:
     def told(self) -> dict[str, Earlier]:
         """What it and the runs before in its box have told of, for the next one there."""
         run_id = self._recorder.run_id
-        return self._earlier | {path: Earlier(run_id, change) for path, change in self._settled.items()}
+        settled = {path: Earlier(run_id, change, self._known(change)) for path, change in self._settled.items()}
+        return self._earlier | settled
+
+    def _known(self, change: FileChange) -> Sequence[str]:
+        """What the project may have of a file by way of the runs in the box, the last one last.
+
+        Which of them a person has applied, or taken back, is not known here.
+        """
+        old = (change.old_sha256,) if change.state == "proposed" else ()
+        before = () if self.through else (*self._ours.get(change.path, ()), *old)
+        return (*(one for one in before if one != change.new_sha256), change.new_sha256)
 
     async def settle(self, box: Box) -> None:
         """Bring out what the run leaves behind; called once, before the box is closed.

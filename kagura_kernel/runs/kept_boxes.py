@@ -32,6 +32,7 @@ class Earlier(NamedTuple):
 
     run_id: str
     change: FileChange
+    known: Sequence[str]  # Hashes of what the project may have of it by way of the runs in the box, the last one last
 
     def is_still(self, change: FileChange) -> bool:
         """Whether the file is as that run left it."""

@@ -288,6 +288,36 @@ def test_what_a_later_cell_takes_back_after_a_person_has_applied_it_is_proposed(
     assert cell(cockpit, "pass").changes == ()
 
 
+def test_what_a_later_cell_takes_back_goes_on_waiting_while_other_cells_run(cockpit, cell, project):
+    (project / "a").write_text("1")
+    first = cell(cockpit, "import os\nopen('a', 'w').write('2')\nopen('b', 'w').write('1')")
+    cockpit.changes_desk.apply(first.run_id, by="ann")
+    second = cell(cockpit, "open('a', 'w').write('1')\nos.remove('b')")
+    assert cell(cockpit, "open('c', 'w').close()").changed_files == ["c"]
+    assert [(one.path, one.state) for one in cockpit.changes(second.run_id)] == [("a", "proposed"), ("b", "proposed")]
+    cockpit.changes_desk.apply(second.run_id, by="ann")
+    assert ((project / "a").read_text(), (project / "b").exists()) == ("1", False)
+    assert cell(cockpit, "pass").changes == ()
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_change_on_top_of_one_that_waits_is_no_conflict_with_what_was_applied_before(cockpit, cell, project, undone):
+    (project / "a").write_text("1")
+    write = "open('a', 'w').write('{}')"
+    first = cell(cockpit, write.format(2))
+    cockpit.changes_desk.apply(first.run_id, by="ann")
+    if undone:
+        cockpit.changes_desk.undo(first.run_id, None, by="ann")
+    second = cell(cockpit, write.format(3))
+    third = cell(cockpit, write.format(4))
+    assert [(one.path, one.state) for run in (second, third) for one in run.changes] == [("a", "proposed")] * 2
+    assert {one.state for one in cockpit.changes(second.run_id)} == {"discarded"}
+    cockpit.changes_desk.apply(third.run_id, by="ann")
+    assert (project / "a").read_text() == "4"
+    (project / "a").write_text("mine")
+    assert [one.state for one in cell(cockpit, write.format(5)).changes] == ["conflict"]
+
+
 @pytest.mark.parametrize("place", ["", "work.ipynb"])
 def test_cells_that_were_applied_are_taken_back_by_cells_and_a_persons_stay(cockpit_with, cell, project, place):
     def book(**sources):

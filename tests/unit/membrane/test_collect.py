@@ -12,7 +12,7 @@ from kagura_kernel.domain.errors import WorkspaceTooLarge
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.change_apply import WrittenBack, apply_changes
-from kagura_kernel.membrane.changes import MAX_DIFF_BYTES, MAX_GLANCES, MAX_RUN_DIFF_BYTES, Collector, size_of
+from kagura_kernel.membrane.changes import MAX_DIFF_BYTES, MAX_GLANCES, MAX_RUN_DIFF_BYTES, Collector, Ours, size_of
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.sandbox.backend import Box, BoxChange, BoxSpec
 from kagura_kernel.sandbox.files import BoxFiles
@@ -55,7 +55,7 @@ class Collected:
     def collector(self, limit: int) -> Collector:
         return Collector(self.project, self.blobs, since=self.since, protected=(".git", ".kagura"), limit_bytes=limit)
 
-    async def after(self, line: str, *, limit: int = 2**20, ours: dict[str, str] | None = None) -> list[FileChange]:
+    async def after(self, line: str, *, limit: int = 2**20, ours: Ours | None = None) -> list[FileChange]:
         result = await self.box.run(shell_command(line))
         assert result.ok, result.stderr.text
         return await self.collector(limit).collect(self.box, ours or {})
@@ -160,7 +160,7 @@ async def test_a_conflict_knows_what_the_run_began_with_where_its_change_was_see
 async def test_what_the_run_itself_put_there_is_no_conflict(collected: Collected, project: Path) -> None:
     first = await collected.after("echo one > data.csv")
     collected.apply(first)
-    second = await collected.after("echo two > data.csv", ours={"data.csv": first[0].new_sha256})
+    second = await collected.after("echo two > data.csv", ours={"data.csv": [first[0].new_sha256]})
     assert [change.state for change in second] == ["proposed"]
     collected.apply(second)
     assert (project / "data.csv").read_text() == "two\n"
