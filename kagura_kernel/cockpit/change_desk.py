@@ -22,7 +22,7 @@ from kagura_kernel.domain.errors import (
     UnknownName,
     UsageError,
 )
-from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunStarted
+from kagura_kernel.domain.events import BoxStarted, ChangesCollected, ChangesSettled, RunStarted
 from kagura_kernel.domain.notebook import CellEdit, WriteCells, cell_path, split_cell_path
 from kagura_kernel.domain.outcome import BothSides, FileChange, Hunks, Resolution, Written, by_path, seal_of
 from kagura_kernel.journal.change_states import changes_of, start_and_changes
@@ -281,7 +281,9 @@ class ChangeDesk:
         for change in cells:
             notebooks.setdefault(split_cell_path(change.path)[0], []).append(change)
         applied = _applied_before(self._journal, run_id) if cells else {}
-        return {name: cell_edits(found, self._blobs, applied, changes) for name, found in notebooks.items()}
+        is_below = any(change.status == "added" for change in cells)
+        proposed = _with_those_before(self._journal, run_id, changes) if is_below else changes
+        return {name: cell_edits(found, self._blobs, applied, proposed) for name, found in notebooks.items()}
 
     def _cells_settled(
         self, started: RunStarted, name: str, edits: Sequence[CellEdit], refused: Mapping[str, str], by: str
@@ -523,6 +525,17 @@ def _applied_before(journal: Journal, run_id: str) -> dict[str, list[str]]:
             for path in row.event.applied:
                 if proposed.get(path):
                     found.setdefault(path, []).append(proposed[path])
+    return found
+
+
+def _with_those_before(journal: Journal, run_id: str, changes: Sequence[FileChange]) -> list[FileChange]:
+    """A run's changes, and before them those of the runs that have worked in its box."""
+    found = list(changes)
+    while run_id:
+        rows = journal.events(run_id=run_id, kinds=("box.started",))
+        run_id = next((row.event.goes_on for row in rows if isinstance(row.event, BoxStarted)), "")
+        if run_id:
+            found[:0] = changes_of(journal, run_id)
     return found
 
 

@@ -13,10 +13,11 @@ import json
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kagura_kernel.domain.late_dataclass import dataclass, field, replace
-from kagura_kernel.domain.notebook import CellEdit, SourceCell, edits_between, is_cell_id
+from kagura_kernel.domain.notebook import TOP, CellEdit, SourceCell, edits_between, is_cell_id
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.cells import cell_change, has_new_mark, kept, notebook_in, source_in
@@ -87,14 +88,16 @@ class ToldNotebooks:
     files: dict[str, str] = field(default_factory=dict)  # The hash of each when changes of it were first told
     # What was proposed for its cells: sources by their ids, None for one that was to go
     cells: dict[str, dict[str, set[str | None]]] = field(default_factory=dict)
+    places: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # Below which cells each was to stand
 
     def note(self, path: str, now: Outline, file: str, edits: Sequence[CellEdit]) -> None:
         """These are proposed now, of what the project has."""
         self.before.setdefault(path, now)
         self.files.setdefault(path, file)
-        cells = self.cells.setdefault(path, {})
+        cells, places = self.cells.setdefault(path, {}), self.places.setdefault(path, {})
         for edit in edits:
             cells.setdefault(edit.cell, set()).add(None if edit.action == "delete" else edit.source)
+            places.setdefault(edit.cell, set()).add(edit.above)
 
     def base(self, path: str, now: Outline, after: Outline) -> Outline | str:
         """What the box's cells are compared with: what it held before, with what is in the project of these changes."""
@@ -112,8 +115,19 @@ class ToldNotebooks:
         fresh = [cell for cell in now.cells if cell.id not in old and cell.source in proposed.get(cell.id, ())]
         for cell in sorted(fresh, key=lambda one: order.index(one.id) if one.id in order else -1):
             above = order[order.index(cell.id) - 1] if cell.id in order[1:] else ""
-            cells.insert(next((at + 1 for at, one in enumerate(cells) if one.id == above), 0), cell)
+            _put(cells, cell, above)
+        # One that stands where it was to stand came there with a person's word.
+        here, places = {cell.id: cell for cell in cells}, self.places[path]
+        for stands_below, ident in pairwise((TOP, *(cell.id for cell in now.cells))):
+            if ident in here and stands_below in (TOP, *here) and stands_below in places.get(ident, ()):
+                cells.remove(here[ident])
+                _put(cells, here[ident], stands_below)
         return Outline(tuple(cells), before.rest)
+
+
+def _put(cells: list[SourceCell], cell: SourceCell, above: str) -> None:
+    """Below the one with that id; where there is none, at the top."""
+    cells.insert(next((at + 1 for at, one in enumerate(cells) if one.id == above), 0), cell)
 
 
 @dataclass(eq=False, repr=False)

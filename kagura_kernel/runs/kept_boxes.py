@@ -37,12 +37,15 @@ class Earlier(NamedTuple):
     def is_still(self, change: FileChange) -> bool:
         """Whether the file is as that run left it."""
         before = self.change
+        # A cell that was added and is to be moved has been applied; a file is told by what it holds.
+        if before.status != change.status and (change.is_cell or "deleted" in (before.status, change.status)):
+            return False
         return (before.new_sha256, before.size, before.mode, before.target) == (
             change.new_sha256,
             change.size,
             change.mode,
             change.target,
-        ) and (before.status == "deleted") == (change.status == "deleted")
+        )
 
 
 TakeOver = Callable[[str, Sequence[str]], None]

@@ -318,13 +318,34 @@ def test_a_change_on_top_of_one_that_waits_is_no_conflict_with_what_was_applied_
     assert [one.state for one in cell(cockpit, write.format(5)).changes] == ["conflict"]
 
 
+def book(**sources):
+    facts = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    cells = [facts | {"id": ident, "source": source} for ident, source in sources.items()]
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
+
+
+def test_cells_that_later_cells_move_again_stand_where_they_have_them(cockpit, cell, project):
+    file = project / "work.ipynb"
+    file.write_text(book(a="1", b="2"))
+    orders = ["ba", "ab", "acb", "abc", "cab"]
+    sources = {"a": "1", "b": "2", "c": "3"}
+    for order in orders:
+        moved = cell(cockpit, f"open('work.ipynb', 'w').write({book(**{one: sources[one] for one in order})!r})")
+        cockpit.changes_desk.apply(moved.run_id, by="ann")
+        assert "".join(one["id"] for one in json.loads(file.read_text())["cells"]) == order
+
+
+def test_a_cell_below_one_that_waits_in_an_earlier_run_can_be_applied_alone(cockpit, cell, project):
+    file = project / "work.ipynb"
+    file.write_text(book(a="1", z="9"))
+    for sources in ({"b": "2"}, {"b": "2", "c": "3"}):
+        run = cell(cockpit, f"open('work.ipynb', 'w').write({book(a='1', **sources, z='9')!r})")
+    assert cockpit.changes_desk.apply(run.run_id, by="ann").applied == ("work.ipynb#c",)
+    assert [one["id"] for one in json.loads(file.read_text())["cells"]] == ["a", "c", "z"]
+
+
 @pytest.mark.parametrize("place", ["", "work.ipynb"])
 def test_cells_that_were_applied_are_taken_back_by_cells_and_a_persons_stay(cockpit_with, cell, project, place):
-    def book(**sources):
-        facts = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
-        cells = [facts | {"id": ident, "source": source} for ident, source in sources.items()]
-        return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
-
     def sources():
         return {one["id"]: "".join(one["source"]) for one in json.loads(file.read_text())["cells"]}
 
