@@ -62,6 +62,9 @@ def apply_commits(project: Project, branch: CommittedBranch, run_id: str, *, as_
         raise CommitsRefused(branch.name, f"git says “{error}”") from error
 
 
+_BESIDE = "the branch has commits that these do not build on"
+
+
 class _Applying:
     """One branch on its way in."""
 
@@ -125,7 +128,9 @@ class _Applying:
         """The last of the same commits on top of `tip`, each with its author, committer and message."""
         git, index = self._place.git, {"GIT_INDEX_FILE": str(self._place.git.directory / "index")}
         if any(len(parents) != 1 for _, *parents in commits):
-            raise self._no("the branch has moved on meanwhile, and what has merges cannot be put on top of it")
+            raise self._no(
+                "the branch has commits that these do not build on, and what has merges cannot be put on top"
+            )
         for commit, parent in commits:
             patch = git.run("diff-tree", "-p", "--binary", "--full-index", "--no-renames", parent, commit)
             git.run("read-tree", tip, env=index)
@@ -133,7 +138,7 @@ class _Applying:
                 try:
                     git.run("apply", "--cached", "--3way", "--whitespace=nowarn", stdin=patch, env=index)
                 except GitFailed as error:
-                    why = f"the branch has moved on meanwhile, and {commit[:10]} does not fit on what it has by now"
+                    why = f"{_BESIDE}, and {commit[:10]} does not fit on top of them"
                     raise self._no(why) from error
             tree = git.said("write-tree", env=index)
             if patch and tree == git.said("rev-parse", f"{tip}^{{tree}}"):

@@ -284,7 +284,7 @@ class Runtime:
                 line, shows = replace(in_box, limits=limits, spill_dir=spill_dir), in_box.shows
             line = replace(line, env=box_env or {}, secret_env=secret_env or {}, shows=shows)
             result = await self.box.run(line, on_output)
-            return Routed(result, decision, hint=_not_found_hint(result))
+            return Routed(result, decision, hint=_hint(result))
         if not decision.needs_approval and not self._full_control:
             # Nobody looks at a pre-approved line, so neither a profile nor a PATH that leads into the project may
             # decide which program its name means.
@@ -360,10 +360,16 @@ class Runtime:
             raise SandboxUnavailable("the runtime was closed")
 
 
-def _not_found_hint(result: CommandResult) -> str:
-    if result.exit_code != NOT_FOUND or b"not found" not in result.stderr.data:
-        return ""
-    return (
-        "There is no such program in the box. If the host has it and the task needs it there, "
-        "ask for the same command with host=true and a reason; a person decides."
-    )
+def _hint(result: CommandResult) -> str:
+    said = result.stderr.data
+    if result.exit_code == NOT_FOUND and b"not found" in said:
+        return (
+            "There is no such program in the box. If the host has it and the task needs it there, "
+            "ask for the same command with host=true and a reason; a person decides."
+        )
+    if result.exit_code and b"Invalid cross-device link" in said:
+        return (
+            "A folder that the box did not make cannot be renamed in one step here. `mv` copies it and removes the "
+            "old one; after that, `git add -A` has the move."
+        )
+    return ""

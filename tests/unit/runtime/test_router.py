@@ -220,6 +220,12 @@ async def test_a_program_missing_in_the_box_is_offered_and_never_run_on_the_host
     assert (await make(box).run("true")).hint == ""
 
 
+async def test_what_renames_a_folder_of_the_overlay_is_told_how_it_can(box, make):
+    said = "echo \"rename 'src': Invalid cross-device link\" >&2; exit {}"
+    assert "`mv` copies it" in (await make(box).run(said.format(1))).hint
+    assert (await make(box).run(said.format(0))).hint == ""
+
+
 async def test_a_limit_is_told_apart_by_where_it_was_reached(box, make):
     limits = CommandLimits(None, 0.3)
     with pytest.raises(SandboxIdleTimeout):
