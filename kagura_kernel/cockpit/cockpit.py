@@ -139,7 +139,7 @@ class Cockpit:
         self._own_session = earlier or new_session_id()
         self._has_talked = bool(earlier)  # Whether anything was said in it
         self._left_session = ""  # The one before it, with a conversation that can be gone back to
-        self._kept = KeptBoxes(parts.journal, parts.clock)
+        self._kept = KeptBoxes(parts.clock)
         self._quotas = Quotas(parts.choices.settings, parts.journal, parts.clock, parts.choices.owner, parts.alive)
         self._model = ""
         self._sweeping = Sweeping(parts.membrane.ledger, parts.sweep, self._engine, parts.alive)

@@ -21,7 +21,7 @@ from kagura_kernel.membrane.changes import LEFT, Collector, Ours
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.notebooks import NotebookChanges, ToldNotebooks
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
-from kagura_kernel.runs.kept_boxes import Earlier, KeptBox, TakeOver
+from kagura_kernel.runs.kept_boxes import Earlier, KeptBox
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.sandbox.backend import Box
@@ -64,7 +64,7 @@ class RunChanges:
         self._cells: dict[str, FileChange] = {}
         self._earlier: dict[str, Earlier] = {}
         self._still: dict[str, FileChange] = {}
-        self._take_over: TakeOver = _nothing
+        self._resumed: dict[str, Sequence[str]] = {}
         self._order = asyncio.Lock()
         self._collector = Collector(
             self._project,
@@ -78,20 +78,20 @@ class RunChanges:
         # On an account of its own: what it has weighed and shown is not missing at the end.
         self._onlooker = replace(self._collector, diff_bytes=0)
 
-    def go_on(self, kept: KeptBox, take_over: TakeOver) -> None:
+    def go_on(self, kept: KeptBox) -> None:
         """Work in a box in which runs have worked before: what they have told of is not told again.
 
         What changed in the project since the box began is a conflict.
-
-        Args:
-            kept: The box.
-            take_over: What is told of files that this run has changed further.
         """
-        self._earlier, self._take_over = dict(kept.told), take_over
+        self._earlier = dict(kept.told)
         self._ours = {path: one.known for path, one in kept.told.items()}
         self._collector.since = self._onlooker.since = kept.since
         if self._notebooks is not None and kept.notebooks is not None:
             self._notebooks.go_on(kept.notebooks)
+
+    def resume(self, runs: Sequence[str], laid: Iterable[FileChange]) -> None:
+        """Work from where other runs stood: what they changed was laid into its box, and this one tells it anew."""
+        self._resumed = {change.path: runs for change in laid} if self.mode is not WriteMode.NONE else {}
 
     def changed_outside(self) -> list[str]:
         """Files of the project that others have changed since the box began, sorted; blocks."""
@@ -333,22 +333,19 @@ class RunChanges:
         self._supersede(change.path for change in changes)
 
     def _forget_all_but(self, there: Container[str]) -> None:
-        """Let nothing wait that runs before in the box have told of, and that is not in it any more."""
+        """Let nothing wait that runs before it have told of, and that is not in its box any more."""
         gone = [path for path, one in self._earlier.items() if path not in there and not self._is_in(one.change)]
-        self._supersede(gone)
+        self._supersede([*gone, *(path for path in self._resumed if path not in there)])
 
     def _supersede(self, paths: Iterable[str]) -> None:
-        """Let nothing wait that a run before in the box has told of these files."""
+        """Let nothing wait that runs before it have told of these files."""
         over: dict[str, list[str]] = {}
         for path in paths:
-            if (before := self._earlier.pop(path, None)) is not None:
-                over.setdefault(before.run_id, []).append(path)
+            before = self._earlier.pop(path, None)
+            for run_id in (*self._resumed.pop(path, ()), *(() if before is None else (before.run_id,))):
+                over.setdefault(run_id, []).append(path)
         for run_id, those in over.items():
-            self._take_over(run_id, those)
-
-
-def _nothing(_run_id: str, _paths: Sequence[str]) -> None:
-    """No run was before in the box."""
+            self._recorder.take_over(run_id, those)
 
 
 def _is_left(change: FileChange) -> bool:

@@ -156,9 +156,7 @@ class RunContext:
         # This run shows the same of the host by itself.
         kept.free()
         self.memory.untrusted |= kept.untrusted
-        if self.parts.kept is not None:
-            take_over = partial(self.parts.kept.take_over, self.order.session_id, by=self.order.run_id)
-            self.changes.go_on(kept, take_over)
+        self.changes.go_on(kept)
 
     @property
     def spill_dir(self) -> Path:

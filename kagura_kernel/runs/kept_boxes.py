@@ -14,11 +14,9 @@ from typing import NamedTuple
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import JournalError, SandboxError
-from kagura_kernel.domain.events import BoxClosed, BoxKept, ChangesSettled
+from kagura_kernel.domain.events import BoxClosed, BoxKept
 from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.outcome import FileChange
-from kagura_kernel.journal.change_states import changes_of
-from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.membrane.notebooks import ToldNotebooks
 from kagura_kernel.sandbox.backend import BoxSpec, KeepableBox
@@ -46,10 +44,6 @@ class Earlier(NamedTuple):
             change.mode,
             change.target,
         )
-
-
-TakeOver = Callable[[str, Sequence[str]], None]
-"""Told of an earlier run and of files that it proposed, which this run proposes anew with all that is in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +108,7 @@ class KeptBox:
 class KeptBoxes:
     """All that wait in one process, one for each session. On the engine's loop, but for `waiting`."""
 
-    def __init__(self, journal: Journal, clock: Clock) -> None:
-        self._journal = journal
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._kept: dict[str, KeptBox] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
@@ -176,17 +169,6 @@ class KeptBoxes:
         """End all of them; may be called twice."""
         for session_id in list(self._kept):
             await self.end(session_id, "")
-
-    def take_over(self, session_id: str, run_id: str, paths: Sequence[str], *, by: str) -> None:
-        """A later run in the same box proposes these files anew, and what an earlier one proposed waits no more."""
-        waiting = {one.path for one in changes_of(self._journal, run_id) if one.state in ("proposed", "conflict")}
-        if waits := tuple(path for path in paths if path in waiting):
-            at = self._clock.now()
-            self._journal.append(
-                ChangesSettled(
-                    run_id=run_id, session_id=session_id, at=at, discarded=waits, by=f"{by}, which has it all"
-                )
-            )
 
     def _let_go(self, session_id: str) -> KeptBox | None:
         watch = self._watches.pop(session_id, None)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.events import AnyEvent, Event
+from kagura_kernel.domain.events import AnyEvent, ChangesSettled, Event
+from kagura_kernel.journal.change_states import changes_of
 from kagura_kernel.journal.store import Journal
 
 MAX_WAITING = 10_000
@@ -53,6 +54,20 @@ class Recorder:
         return kind.model_validate(
             {"run_id": self.run_id, "session_id": self._session_id, "at": self._clock.now(), **said}
         )
+
+    def take_over(self, run_id: str, paths: Iterable[str]) -> None:
+        """Record that this run has these files as an earlier one left them: what that one proposed waits no more."""
+        waiting = {one.path for one in changes_of(self._journal, run_id) if one.state in ("proposed", "conflict")}
+        if waits := tuple(path for path in paths if path in waiting):
+            self._journal.append(
+                ChangesSettled(
+                    run_id=run_id,
+                    session_id=self._session_id,
+                    at=self._clock.now(),
+                    discarded=waits,
+                    by=f"{self.run_id}, which has it all",
+                )
+            )
 
     def hand_on(self, event: Event) -> None:
         """Tell whoever listens of an event that is stored."""

@@ -200,6 +200,7 @@ class Resumption:
         found = self._restoring = await asyncio.to_thread(restoring, changes, around.changes.now_at)
         laid = await restore_changes(box, found.lay, around.parts.blobs) if found.lay else 0
         self.changes = found.lay
+        around.changes.resume(self.past.runs, found.lay)
         around.record(
             RunResumed,
             resumes=self._from.run_id,

@@ -62,7 +62,7 @@ class Runs:
         self.project = project
         self._home = home
         self._numbers = itertools.count(1)
-        self.kept = KeptBoxes(journal, SystemClock())
+        self.kept = KeptBoxes(SystemClock())
 
     def make(self, plugins: FakePlugins, task: str = "", language: Any = "", **more: Any) -> Run:
         """A run that has not begun."""

@@ -250,6 +250,20 @@ def test_a_file_that_changed_in_the_project_meanwhile_stays_and_is_told(kernel, 
     assert brain.turns[0].task.endswith("Do it.")
 
 
+def test_what_it_had_proposed_waits_with_the_run_that_goes_on_alone(kernel, project):
+    first = stopped_at(kernel([bash("touch a b mine; echo agent > kept.txt"), Hang()]), finished(1))
+    (project / "kept.txt").write_text("a person\n")
+    second = stopped_at(kernel([bash("echo more > a"), Hang()]), finished(1), task="", resume="last", project=None)
+    fresh = kernel([bash("rm b"), "Done."])
+    third = fresh.resume()
+    states = [{one.path: one.state for one in fresh.cockpit.changes(run.outcome.run_id)} for run in (first, second)]
+    assert states == [
+        {"a": "discarded", "b": "discarded", "mine": "discarded", "kept.txt": "proposed"},
+        {"a": "discarded", "b": "discarded", "mine": "discarded"},
+    ]
+    assert [(one.path, one.state) for one in third.outcome.changes] == [("a", "proposed"), ("mine", "proposed")]
+
+
 def test_what_a_person_has_applied_meanwhile_is_not_laid_again(kernel):
     first = stopped_at(kernel([bash("echo agent > new.txt"), Hang()]), finished(1))
     fresh = kernel([bash("cat new.txt"), "Done."])

@@ -28,7 +28,7 @@ async def backend():
 async def kept(backend):
     """A box that waits in the session `s` for 15 minutes, with its clock, its place, and what was recorded."""
     clock, told = FakeClock(), []
-    boxes = KeptBoxes(None, clock)
+    boxes = KeptBoxes(clock)
     box = await backend.start(BoxSpec())
     one = KeptBox(box, "", LIKE, 0.0, "run-1", 5, record=lambda kind, **fields: told.append((kind, fields)))
     await boxes.leave("s", one, 900.0)
