@@ -194,6 +194,14 @@ class JournalHandler(APIHandler):
         if not isinstance(value, Refused):
             super().log_exception(typ, value, tb)
 
+    def _methods(self) -> list[str]:
+        """The methods that this address takes."""
+        return [
+            method
+            for method in self.SUPPORTED_METHODS
+            if getattr(type(self), method.lower()) is not getattr(web.RequestHandler, method.lower())
+        ]
+
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Every refusal is `{"code", "message"}`; what went wrong inside is told to the log alone."""
         error = (kwargs.get("exc_info") or (None, None))[1]
@@ -209,6 +217,8 @@ class JournalHandler(APIHandler):
             said = error.log_message if isinstance(error, web.HTTPError) else None
             message = f"{(said or responses.get(status_code, 'It was refused')).rstrip('.')}."
         self.clear_header("ETag")
+        if status_code == 405:  # noqa: PLR2004 - wants its `Allow` (RFC 9110, 15.5.6)
+            self.set_header("Allow", ", ".join(self._methods()))
         self.finish(json.dumps({"code": code, "message": message, **more}))
 
 

@@ -229,6 +229,9 @@ def test_a_method_that_a_route_does_not_have_is_refused_as_json(server, path):
     method = next(method for method in ("GET", "POST", "DELETE") if method.lower() not in API["paths"][path])
     answer = server.ask(method, filled(path.lstrip("/")), described=False)
     assert (answer.status, answer.json["code"]) == (405, "ERR_METHOD")
+    taken = {taken.upper() for taken in API["paths"][path] if taken in {"get", "post", "delete"}}
+    allowed = set(answer.headers["allow"].split(", "))
+    assert allowed == taken | {"OPTIONS"} | ({"HEAD"} if "GET" in taken else set())
     assert server.ask("PATCH", filled(path.lstrip("/")), described=False).status == 405
 
 
