@@ -38,9 +38,9 @@ def approvals(arguments: SimpleNamespace) -> int:
         limit = arguments.limit or LATEST
         rows = views.approvals(journal, limit=limit, pending_only=arguments.pending)
         more = more_than(journal, len(rows), limit, "pending" if arguments.pending else "approvals")
-        heard = {row.run_id for row in views.unfinished(journal) if views.goes_on(row)}
+        heard = views.running(journal)
     if arguments.json:
-        print(as_json(with_next([asdict(row) for row in rows], list(map(of_approval, rows)))))
+        print(as_json(with_next([asdict(row) for row in rows], [of_approval(row, heard) for row in rows])))
     elif rows:
         head = ("", "approval", "run", "lineage", "kind", "asked", "until", "answer", "by", "title", "what")
         whole = ("", "approval", "run", "asked", "until")
@@ -162,4 +162,4 @@ def _decide(arguments: SimpleNamespace, *, allow: bool) -> int:
 def _heard(journal: Journal, approval_id: str) -> bool:
     """Whether the run that asked still has a process."""
     asking = {request.run_id for request in Mailbox(journal).pending() if request.id == approval_id}
-    return any(row.run_id in asking and views.goes_on(row) for row in views.unfinished(journal))
+    return not asking.isdisjoint(views.running(journal))

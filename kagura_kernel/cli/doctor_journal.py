@@ -76,6 +76,7 @@ MANY_REFUSALS = 20
 MANY_DENIALS = 3
 """Denials by a person from which on somebody should look at what is being asked for."""
 _LATEST = 10_000
+_NAMED = 3
 
 
 def clock(place: Path | str) -> Finding:
@@ -163,7 +164,8 @@ def _runs(journal: Journal) -> Finding:
     rows = views.unfinished(journal)
     lost = [row.run_id for row in rows if not owner_alive(row.owner)]
     if lost:
-        then = f"`kagura-kernel kill {' '.join(lost[:3])}` marks them as lost"
+        more = ", and the next run that starts marks all" if len(lost) > _NAMED else ""
+        then = f"`kagura-kernel kill {' '.join(lost[:_NAMED])}` marks them as lost{more}"
         return Finding("runs", FAIL, f"{len(lost)} whose process is gone: {_some(lost)}", then)
     return Finding("runs", OK, f"{len(rows)} going on")
 
@@ -179,8 +181,10 @@ def _leases(journal: Journal) -> Finding:
 
 
 def _approvals(journal: Journal, since: datetime) -> Iterator[Finding]:
-    waiting = views.approvals(journal, pending_only=True, limit=_LATEST)
-    if waiting:
+    # Nobody hears an answer to what a lost run had asked; the row of runs says what to do with it.
+    gone = {row.run_id for row in views.unfinished(journal) if not views.goes_on(row)}
+    asked = views.approvals(journal, pending_only=True, limit=_LATEST)
+    if waiting := [row for row in asked if row.run_id not in gone]:
         said = f"{len(waiting)} waiting: {_some([f'{row.id} ({row.title})' for row in waiting])}"
         yield Finding("approvals", WARN, said, "answer in the notebook that asks, or with `kagura-kernel approve`")
     else:
@@ -213,6 +217,6 @@ def _refusals(journal: Journal, since: datetime) -> Finding:
     return Finding("egress", FAIL, f"{said}; {most} of {worst}", f"`kagura-kernel egress log --refused --run {worst}`")
 
 
-def _some(names: Sequence[str], count: int = 3) -> str:
+def _some(names: Sequence[str], count: int = _NAMED) -> str:
     more = f" and {len(names) - count} more" if len(names) > count else ""
     return ", ".join(names[:count]) + more

@@ -82,9 +82,15 @@ def of_session(journal: Journal, row: SessionRow) -> list[str]:
     return [*of_run(journal, row.last), *go_on]
 
 
-def of_approval(row: ApprovalRow) -> list[str]:
-    """Of a question: its answers, while it waits."""
-    return [] if row.verdict is not None else [f"%kagura approve {row.id}", f"%kagura deny {row.id}"]
+def of_approval(row: ApprovalRow, heard: Collection[str]) -> list[str]:
+    """Of a question: its answers, while it waits, or what calls it off where its run is none of those that hear one."""
+    if row.verdict is not None:
+        return []
+    return (
+        [f"%kagura approve {row.id}", f"%kagura deny {row.id}"]
+        if row.run_id in heard
+        else [f"%kagura kill {row.run_id}"]
+    )
 
 
 def of_lease(lease_id: str) -> list[str]:

@@ -156,6 +156,11 @@ def unfinished(journal: Journal, *, here: Here | None = None) -> list[RunRow]:
     return _run_rows(journal, _begun(journal, RUNS.where(schema.runs.c.status == "running"), here))
 
 
+def running(journal: Journal) -> set[str]:
+    """The ids of the runs that go on: those that hear an answer."""
+    return {row.run_id for row in unfinished(journal) if goes_on(row)}
+
+
 def busy_elsewhere(
     journal: Journal, session_id: str, owner: str, alive: Callable[[str], bool] = owner_alive, *, before: str = ""
 ) -> str:

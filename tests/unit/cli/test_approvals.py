@@ -129,6 +129,9 @@ def test_an_answer_that_nobody_hears_says_so(journal, gone, capsys):
     listed = capsys.readouterr().out
     assert "nobody acts on an answer: `kagura-kernel kill run-1` calls it off" in listed
     assert "approve" not in listed
+    assert main(["approvals", "--pending", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["next"] == ["kagura-kernel kill run-1"]
     assert main(["approve", "app-3"]) == 1
     assert capsys.readouterr() == ("app-3: allowed.\n", "The process that asked is gone: nobody acts on this answer.\n")
 

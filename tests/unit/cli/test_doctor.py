@@ -202,9 +202,12 @@ def test_each_state_of_a_journal_has_a_remedy_of_its_own():
 
 def test_a_run_whose_process_is_gone_needs_somebody_and_nothing_is_changed(journal, gone, capsys):
     journal.append(SampleRun().started(owner=gone))
-    finding = found(capsys)["runs"]
+    journal.append(SampleRun().asked())
+    findings = found(capsys)
+    finding = findings["runs"]
     assert (finding["state"], finding["then"]) == ("fail", "`kagura-kernel kill run-1` marks them as lost")
-    assert journal.last_seq() == 1
+    assert findings["approvals"]["said"] == "none waiting"
+    assert journal.last_seq() == 2
 
 
 def test_a_lease_of_a_process_that_is_gone_needs_somebody(journal, gone, capsys):
