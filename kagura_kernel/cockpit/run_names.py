@@ -147,7 +147,7 @@ def named_approval(journal: Journal, word: str, here: Here) -> str:
             raise UsageError(f"No approval waits{where}. `%kagura approvals` lists all.")
         # Never the newest of several: a question may come up between the look and the word.
         return only(word, waiting, "approvals that wait", "%kagura approvals")
-    rows = views.approvals(journal, limit=_REMEMBERED)
+    rows = views.approvals(journal, ending=word, limit=_REMEMBERED)
     if any(row.id == word for row in rows):
         return word
     short = _too_short(word, "approval")

@@ -198,9 +198,11 @@ def _begun(journal: Journal, query: Select[Any], here: Here | None) -> Select[An
     return query.where((columns.owner == here.owner) | in_folder & none_of_its_own)
 
 
-def approvals(journal: Journal, *, limit: int = 100, pending_only: bool = False) -> list[ApprovalRow]:
-    """The latest approvals, the newest first."""
+def approvals(journal: Journal, *, limit: int = 100, pending_only: bool = False, ending: str = "") -> list[ApprovalRow]:
+    """The latest approvals, the newest first, or those whose id ends like this."""
     query = APPROVALS.limit(limit)
+    if ending:
+        query = query.where(schema.approvals.c.id.endswith(ending, autoescape=True))
     if pending_only:
         query = query.where(schema.approvals.c.verdict.is_(None))
     return journal.readable(journal.read(query), approval_row)

@@ -152,6 +152,16 @@ def test_an_ending_that_fits_several_is_not_guessed_at(journal, refuses):
     assert "'77' names no approval" in refuses("approve", "77")
 
 
+def test_an_approval_is_found_however_many_were_asked_for_since(journal, prints):
+    run = SampleRun(at=SystemClock().now())
+    with journal.writing() as writing:
+        writing.append(run.started(owner=process_owner()))
+        for number in range(1002):
+            writing.append(run.asked(f"app-{number:04d}"))
+    assert prints("approve", "app-0000") == "app-0000: allowed.\n"
+    assert prints("deny", "0001") == "app-0001: denied.\n"
+
+
 def test_last_is_the_one_that_waits_and_of_several_none_is_guessed_at(journal, prints, refuses, monkeypatch, tmp_path):
     run, mailbox = SampleRun(at=SystemClock().now()), Mailbox(journal)
     journal.append(run.started(owner=process_owner(), project=str(Path.cwd())))
