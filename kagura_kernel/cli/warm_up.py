@@ -30,4 +30,6 @@ def warm() -> None:
     """Begin to read the rules of redaction, or to compile them; does nothing where that was begun."""
     from kagura_kernel.kit.redaction.known_rules import FOLDER, begin
 
-    begin(data_home(os.environ) / FOLDER)
+    # Wrong settings are told by the command.
+    with contextlib.suppress(KaguraError):
+        begin(data_home(os.environ) / FOLDER)

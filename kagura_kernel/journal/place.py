@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,8 @@ FILE_NAME = "journal.db"
 
 SHARED_FILE = Path("/etc/kagura-kernel/shared.toml")
 """What the administrator says for everybody. No variable leads past it, and the system lets nobody else write there."""
+
+_HOMELESS = "nobody knows the home directory of this user; set HOME to a folder of its own"
 
 
 def expanded(path: str | PathLike[str]) -> Path:
@@ -35,22 +37,37 @@ def data_home(environ: Mapping[str, str]) -> Path:
     """The directory for this person's journal: `KAGURA_HOME`, else the system's place for user data.
 
     It is not created here. A leading `~` in `KAGURA_HOME` is the home directory; an empty value counts as unset.
+
+    Raises:
+        ConfigurationError: it is nowhere, as nobody knows this person's home directory.
     """
     named = environ.get("KAGURA_HOME", "")
     if named:
         return _meant("KAGURA_HOME", named).absolute()
     import platformdirs
 
-    return Path(platformdirs.user_data_dir("kagura-kernel", appauthor=False))
+    return _usual(platformdirs.user_data_dir)
 
 
 def settings_file(environ: Mapping[str, str]) -> Path:
-    """This person's settings: `KAGURA_CONFIG`, else the system's place for configuration; it need not be there."""
+    """This person's settings: `KAGURA_CONFIG`, else the system's place for configuration; it need not be there.
+
+    Raises:
+        ConfigurationError: as `data_home`.
+    """
     if named := environ.get("KAGURA_CONFIG"):
         return _meant("KAGURA_CONFIG", named)
     import platformdirs
 
-    return Path(platformdirs.user_config_dir("kagura-kernel", appauthor=False)) / "config.toml"
+    return _usual(platformdirs.user_config_dir) / "config.toml"
+
+
+def _usual(place: Callable[..., str]) -> Path:
+    try:
+        return Path(place("kagura-kernel", appauthor=False))
+    except RuntimeError:
+        # A user id without a name, as in many containers, in an environment without HOME.
+        raise ConfigurationError("the environment", [_HOMELESS]) from None
 
 
 def shared_file(environ: Mapping[str, str]) -> Path | None:
@@ -59,15 +76,21 @@ def shared_file(environ: Mapping[str, str]) -> Path | None:
     `KAGURA_SHARED_CONFIG` names a file for a machine that has none at the usual place. It counts for nothing where
     there is one, so that nobody can be rid of it by a variable.
     """
+    if _may_be_there(SHARED_FILE):
+        return SHARED_FILE
+    named = environ.get("KAGURA_SHARED_CONFIG")
+    return _meant("KAGURA_SHARED_CONFIG", named) if named else None
+
+
+def _may_be_there(path: Path) -> bool:
+    """Whether a file is there, or cannot be seen: then whoever reads it says why it cannot be."""
     try:
-        SHARED_FILE.stat()
+        path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        named = environ.get("KAGURA_SHARED_CONFIG")
-        return _meant("KAGURA_SHARED_CONFIG", named) if named else None
+        return False
     except OSError:
-        # It may be there, and whoever reads it says why it cannot be.
         pass
-    return SHARED_FILE
+    return True
 
 
 def _meant(variable: str, named: str) -> Path:
@@ -120,7 +143,7 @@ def read_settings(environ: Mapping[str, str], check: Check = lambda _: ()) -> Se
     from kagura_kernel.domain.settings import parse_settings
 
     path = settings_file(environ)
-    text = text_of(path) if path.exists() else ""
+    text = text_of(path) if _may_be_there(path) else ""
     shared = read_shared(environ, check)
     return parse_settings(text, environ, str(path) if text else "the environment", check, shared)
 

@@ -30,6 +30,16 @@ def test_without_it_the_system_says_where(private_home):
         assert not found.exists()
 
 
+@pytest.mark.parametrize("ask", [data_home, read_settings])
+def test_a_user_without_a_home_directory_is_told_what_to_set(ask, monkeypatch):
+    # As a user id that has no name, where no variable says more.
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    for name in [name for name in os.environ if name == "HOME" or name.startswith("XDG_")]:
+        monkeypatch.delenv(name)
+    with pytest.raises(ConfigurationError, match="nobody knows the home directory of this user; set HOME"):
+        ask({})
+
+
 def test_a_place_is_shown_without_its_password(tmp_path):
     assert shown("postgresql://ada:hunter2@db:5433/books?password=hunter2&sslmode=require") == (
         "postgresql://ada@db:5433/books"
@@ -87,6 +97,13 @@ def test_shared_settings_that_cannot_be_read_let_nobody_go_on(tmp_path, monkeypa
     usual.symlink_to(usual)
     with pytest.raises(ConfigurationError, match="cannot be read"):
         read_settings({})
+
+
+def test_own_settings_that_cannot_be_looked_at_are_told(tmp_path):
+    own = tmp_path / "config.toml"
+    own.symlink_to(own)
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_settings({"KAGURA_CONFIG": str(own)})
 
 
 def test_a_file_that_begins_with_a_mark_of_its_encoding_is_read(tmp_path):
