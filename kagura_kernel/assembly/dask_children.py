@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import sys
+import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -132,6 +133,8 @@ class _Places:
             workers = list(await _soon(client.nthreads()))
         except TimeoutError as error:
             raise WorkersUnavailable(scheduler, _SILENT) from error
+        if not workers:
+            raise WorkersUnavailable(scheduler, "the scheduler there has no worker any more.")
         if order.handoff.policy and not SandboxPolicy(SandboxPolicyType(order.handoff.policy)).walled:
             return workers, {}
         async with self._asking:
@@ -367,6 +370,8 @@ def _library() -> Any:
     if is_ours:
         # Of a scheduler that is gone it writes a stack trace into the cell, and whoever waits is told in words.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+        # Its table of other versions of Python at workers speaks of objects that travel, and none of ours does.
+        warnings.filterwarnings("ignore", category=distributed.versions.VersionMismatchWarning)
     return distributed
 
 

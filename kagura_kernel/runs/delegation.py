@@ -6,7 +6,14 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kagura_kernel.domain.errors import ApprovalAborted, JournalError, KaguraError, MemoryStoreError, UsageError
+from kagura_kernel.domain.errors import (
+    ApprovalAborted,
+    JournalError,
+    KaguraError,
+    MemoryStoreError,
+    UsageError,
+    WorkersUnavailable,
+)
 from kagura_kernel.domain.events import ChildEnded, ChildStarted, MemoryWritten
 from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.late_dataclass import dataclass, replace
@@ -145,7 +152,12 @@ async def to_the_end(
         return replace(outcome, error=f"{outcome.error} It was not begun once more, for {why}.")
     again = new_run_id()
     lost(outcome, again)
-    return await children.run(replace(order, handoff=replace(order.handoff, run_id=again)), started)
+    try:
+        return await children.run(replace(order, handoff=replace(order.handoff, run_id=again)), started)
+    except WorkersUnavailable as error:
+        raise WorkersUnavailable(
+            error.address, f"{error.why} It was to be done once more, for {outcome.error}"
+        ) from error
 
 
 class ChildBooks:

@@ -235,17 +235,19 @@ def test_an_address_where_nobody_can_be_reached_is_an_error_that_says_so(parent,
 LOST = """
 {first}
 import logging
+import warnings
 from kagura_kernel.assembly.dask_children import _library
 
-_library()
+distributed = _library()
 logging.getLogger("distributed.client").error("a stack trace of a scheduler that is gone")
+warnings.warn(distributed.versions.VersionMismatchWarning("a table of other versions"))
 """
 
 
 @pytest.mark.parametrize(("first", "told"), [("", False), ("import distributed", True)])
 def test_what_dask_writes_of_a_lost_scheduler_comes_into_no_cell_but_of_whoever_uses_dask(first, told):
     done = subprocess.run([sys.executable, "-c", LOST.format(first=first)], cwd=ROOT, capture_output=True, check=True)
-    assert (b"a stack trace" in done.stderr) == told
+    assert (b"a stack trace" in done.stderr) == (b"a table of other" in done.stderr) == told
 
 
 def test_a_packet_says_what_to_do_and_holds_no_secret(project, tmp_path, monkeypatch):
