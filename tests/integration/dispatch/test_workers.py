@@ -374,7 +374,10 @@ def scheduler(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     try:
         wait_until(lambda: Path(file).exists())
         begun.append(subprocess.Popen([*program, "worker", "--nworkers", "1", *options], cwd=ROOT))
-        set_up_for_good(json.loads(Path(file).read_text())["address"], str(tmp_path / "home"))
+        address = json.loads(Path(file).read_text())["address"]
+        set_up_for_good(address, str(tmp_path / "home"))
+        # A child finds it here, however long it takes to start on a busy machine.
+        on_each(address, os.getpid, at_least=1)
         yield begun[0]
     finally:
         begun[0].send_signal(signal.SIGCONT)

@@ -131,11 +131,13 @@ def set_up_for_good(address: str, home: str) -> None:
         client.register_plugin(Cockpits())
 
 
-def on_each(address: str, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-    """Call this in every worker, in a thread of its own."""
+def on_each(address: str, function: Callable[..., Any], *arguments: Any, at_least: int = 0) -> dict[str, Any]:
+    """Call this in every worker, in a thread of its own, once there are so many."""
     from distributed import Client
 
     with Client(address, set_as_default=False) as client:
+        if at_least:
+            client.wait_for_workers(at_least, timeout=60)
         workers = client.scheduler_info(n_workers=-1)["workers"]
         asked = {at: client.submit(function, *arguments, workers=[at], pure=False) for at in workers}
         return {at: future.result(60) for at, future in asked.items()}
