@@ -9,6 +9,7 @@ the process ends, and a locked keychain waits for a person. No other file knows 
 from __future__ import annotations
 
 import asyncio
+import errno
 import hmac
 import os
 import stat
@@ -410,6 +411,8 @@ def _read_file(setting: str, place: str, handed: str) -> str:
         handle = os.open(Path(place).expanduser(), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, RuntimeError) as error:
         why = os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else "no such home"
+        if isinstance(error, OSError) and error.errno == errno.ELOOP:
+            why = "it is a link, which could lead anywhere; name the file itself"
         raise SecretUnavailable(setting, why) from None
     try:
         found = os.fstat(handle)

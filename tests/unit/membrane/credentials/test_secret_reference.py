@@ -105,6 +105,7 @@ async def test_what_is_no_plain_text_file_is_refused(file: Path, tmp_path: Path)
         with pytest.raises(SecretUnavailable) as caught:
             await SecretReader({}).read(of("file", str(path)))
         assert str(path) not in str(caught.value)
+        assert ("it is a link" in str(caught.value)) == (path == link)
 
 
 async def test_the_keychain_is_asked_for_service_and_user_name() -> None:
