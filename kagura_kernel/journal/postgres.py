@@ -54,6 +54,12 @@ _STATES = {
     "42P01": "its tables are gone",
     "23502": NO_HEAD,
 }
+_KEPT_IN = "`journal_url`, in PGPASSWORD or in ~/.pgpass"
+# Whoever is not let in is told no five characters by the driver, but the server's words alone.
+_TURNED_AWAY = {
+    "password authentication failed": f"the server refuses the password; correct it in {_KEPT_IN}",
+    "no password supplied": f"the server asks for a password, and there is none in {_KEPT_IN}",
+}
 _PREPARED = "prepared"
 _PLACE = re.compile(r"%(?:\((\w+)\)s|%)")
 
@@ -165,6 +171,8 @@ class PostgresServer(Place):
         cause = _cause(error)
         if (state := getattr(cause, "sqlstate", None)) in _STATES:
             return _STATES[state]
+        if found := next((why for words, why in _TURNED_AWAY.items() if words in str(cause)), ""):
+            return found
         # The driver asks back, and what to do is said by us.
         return re.sub(r" Is the server running [^?]*\?", "", " ".join(str(cause or error).split())).rstrip(". ")
 

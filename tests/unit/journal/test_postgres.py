@@ -46,3 +46,22 @@ def test_a_server_that_vanishes_without_hanging_up_is_waited_for_as_long_as_a_ru
     open_it(f"{URL}?tcp_user_timeout=90000")
     assert asked["tcp_user_timeout"] == "90000"
     assert int(asked["keepalives_idle"]) <= 30
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('FATAL:  password authentication failed for user "olga"', "refuses the password; correct it in `journal_url`"),
+        ("fe_sendauth: no password supplied", "asks for a password, and there is none in `journal_url`"),
+    ],
+)
+def test_a_password_that_was_changed_is_named_with_where_it_is_kept(said, told, monkeypatch):
+    def connect(*_: object, **__: object) -> None:
+        raise psycopg.OperationalError(
+            f'connection failed: connection to server at "127.0.0.1", port 5432 failed: {said}'
+        )
+
+    monkeypatch.setattr(psycopg.Connection, "connect", connect)
+    with pytest.raises(JournalUnwritable) as caught:
+        Journal.open(URL, create=False)
+    assert told in caught.value.message
