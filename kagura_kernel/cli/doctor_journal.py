@@ -69,7 +69,7 @@ def _mends(error: errors.JournalError) -> str:
 
 
 AHEAD = timedelta(minutes=5)
-"""How far the journal's newest row may lie ahead of the clock."""
+"""How far the journal's newest row may lie ahead of the clock, and a server's clock beside it."""
 
 MANY_REFUSALS = 20
 """Refused connections of one run from which on somebody should look at it: something in the box tries doors."""
@@ -80,11 +80,15 @@ _NAMED = 3
 
 
 def clock(place: Path | str) -> Finding:
-    """Whether the clock can be right: nothing that was written before lies in its future."""
+    """Whether the clock can be right: what was written before does not lie in its future, and a server agrees."""
     now = datetime.now(UTC)
     built = datetime.fromtimestamp(Path(__file__).stat().st_mtime, UTC)
-    newest = _newest_row(place)
+    newest, server = _moments(place)
     then = "set it: `timedatectl set-ntp true`"
+    if server is not None and abs(server - now) > AHEAD:
+        said = f"{now:%Y-%m-%d %H:%M:%SZ} here, {server:%Y-%m-%d %H:%M:%SZ} on the journal's server"
+        then = f"{then}, here or there, whichever is wrong"
+        return Finding("clock", FAIL, f"{said}: each side has other deadlines for the same question", then)
     if newest is not None and newest > now + AHEAD:
         said = f"{now:%Y-%m-%d %H:%M:%SZ} is before a row of the journal, {newest:%Y-%m-%d %H:%M:%SZ}"
         return Finding("clock", FAIL, f"{said}: deadlines and leases cannot be kept", then)
@@ -94,13 +98,14 @@ def clock(place: Path | str) -> Finding:
     return Finding("clock", OK, f"{now:%Y-%m-%d %H:%M:%SZ}")
 
 
-def _newest_row(place: Path | str) -> datetime | None:
+def _moments(place: Path | str) -> tuple[datetime | None, datetime | None]:
+    """That of the newest row, and that of the journal's server."""
     try:
         with open_journal(place) as journal:
-            return views.latest_moment(journal)
+            return views.latest_moment(journal), views.server_moment(journal)
     except errors.KaguraError:
         # Whether there is one, and what is wrong with it, has a row of its own.
-        return None
+        return None, None
 
 
 def books(place: Path | str, since: datetime, *, full: bool) -> Iterator[Finding]:

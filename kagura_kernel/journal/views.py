@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +23,7 @@ from kagura_kernel.journal import schema
 from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.moves import of_notebook
 from kagura_kernel.journal.owner import owner_alive
+from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.rows import (
     ApprovalRow,
     Conversation,
@@ -144,6 +145,14 @@ def latest_moment(journal: Journal) -> datetime | None:
     """The latest that a row bears by the clock, whatever was written after it; None where there is no row."""
     found = journal.read(select(func.max(schema.events.c.at).label("at")))
     return moment(found[0].at) if found and found[0].at else None
+
+
+def server_moment(journal: Journal) -> datetime | None:
+    """What time it is for the journal's server; None for a file, which has no clock of its own."""
+    if not is_url(journal.where):
+        return None
+    told: datetime = journal.read(select(func.now()))[0][0]
+    return told.astimezone(UTC)
 
 
 def goes_on(row: RunRow) -> bool:

@@ -6,13 +6,15 @@ import stat
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
 
 from kagura_kernel.assembly import make_cockpit
-from kagura_kernel.cli.doctor_journal import books
+from kagura_kernel.cli import doctor_journal
+from kagura_kernel.cli.doctor_journal import books, clock
 from kagura_kernel.cli.doctor_rows import FAIL
 from kagura_kernel.domain.errors import ConfigurationError, JournalUnreadable, JournalUnwritable
 from kagura_kernel.journal import patience
@@ -215,6 +217,15 @@ def test_a_journal_whose_tables_are_dropped_says_so(server):
 def test_a_database_that_does_not_exist_is_refused(server):
     with pytest.raises(JournalUnwritable, match="does not exist"):
         Journal.open(server.url("nowhere"))
+
+
+def test_a_clock_that_is_not_the_server_s_is_told(server, monkeypatch):
+    url = server.new_database()
+    Journal.open(url).close()
+    assert clock(url).state == "ok"
+    monkeypatch.setattr(doctor_journal, "AHEAD", -timedelta(seconds=1))
+    found = clock(url)
+    assert (found.state, "Z on the journal's server: each side" in found.said) == ("fail", True)
 
 
 def test_a_password_is_in_no_message(server):
