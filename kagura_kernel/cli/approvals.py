@@ -22,7 +22,7 @@ from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from kagura_kernel.journal.rows import ApprovalRow
     from kagura_kernel.journal.store import Journal
@@ -39,8 +39,10 @@ def approvals(arguments: SimpleNamespace) -> int:
         rows = views.approvals(journal, limit=limit, pending_only=arguments.pending)
         more = more_than(journal, len(rows), limit, "pending" if arguments.pending else "approvals")
         heard = views.running(journal)
+        following = [of_approval(journal, row, heard) for row in rows]
+        answered = not journal.audited
     if arguments.json:
-        print(as_json(with_next([asdict(row) for row in rows], [of_approval(row, heard) for row in rows])))
+        print(as_json(with_next([asdict(row) for row in rows], following)))
     elif rows:
         head = ("", "approval", "run", "lineage", "kind", "asked", "until", "answer", "by", "title", "what")
         whole = ("", "approval", "run", "asked", "until")
@@ -48,7 +50,8 @@ def approvals(arguments: SimpleNamespace) -> int:
         waiting = [row for row in rows if row.verdict is None]
         told = _lessons(waiting)
         for row in waiting:
-            print("\n".join(["", *_in_full(row, told.get(row.id, ()), heard=row.run_id in heard)]))
+            lines = [*_in_full(row, told.get(row.id, ())), *([_how(row, heard)] if answered else [])]
+            print("\n".join(["", *lines]))
         if more:
             print(f"\n{more}" if waiting else more)
     else:
@@ -93,11 +96,15 @@ def _lessons(rows: Sequence[ApprovalRow]) -> dict[str, list[str]]:
         return {row.id: lessons_told(lambda: desk, row.arguments) for row in plans}
 
 
-def _in_full(row: ApprovalRow, lessons: Sequence[str], *, heard: bool) -> Iterator[str]:
-    """A question as somebody has to know it who answers: all of it, why, for whom, and what it would have trusted.
+def _how(row: ApprovalRow, heard: Collection[str]) -> str:
+    """How a question is answered, or called off where nobody hears an answer."""
+    if row.run_id in heard:
+        return f"  `kagura-kernel approve {row.id}` or `kagura-kernel deny {row.id}`"
+    return f"  its process is gone, and nobody acts on an answer: `kagura-kernel kill {row.run_id}` calls it off"
 
-    Where nobody hears an answer, it says so instead of how to give one.
-    """
+
+def _in_full(row: ApprovalRow, lessons: Sequence[str]) -> Iterator[str]:
+    """A question as somebody has to know it who answers: all of it, why, for whom, and what it would have trusted."""
     above = "".join(f", which works for {one}" for one in reversed(row.lineage))
     what = asked(row.kind, row.title, row.detail, row.arguments)
     yield shown(f"{row.id}: {row.title} (asked by {row.run_id}{above})")
@@ -115,10 +122,6 @@ def _in_full(row: ApprovalRow, lessons: Sequence[str], *, heard: bool) -> Iterat
         yield f"  why, in the asker’s words: {shown(cut(row.reason, _REASON))}"
     if row.options:
         yield f"  answers: {', '.join(shown(option) for option in row.options)}"
-    if heard:
-        yield f"  `kagura-kernel approve {row.id}` or `kagura-kernel deny {row.id}`"
-    else:
-        yield f"  its process is gone, and nobody acts on an answer: `kagura-kernel kill {row.run_id}` calls it off"
 
 
 HEARD, NOBODY_HEARS = 0, 1

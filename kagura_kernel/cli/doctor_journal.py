@@ -171,6 +171,7 @@ def _runs(journal: Journal) -> Finding:
     if lost:
         more = ", and the next run that starts marks all" if len(lost) > _NAMED else ""
         then = f"`kagura-kernel kill {' '.join(lost[:_NAMED])}` marks them as lost{more}"
+        then = f"whose it is, and no auditor: {then}" if journal.audited else then
         return Finding("runs", FAIL, f"{len(lost)} whose process is gone: {_some(lost)}", then)
     return Finding("runs", OK, f"{len(rows)} going on")
 

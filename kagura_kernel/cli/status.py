@@ -49,10 +49,11 @@ def status(arguments: SimpleNamespace) -> int:
     """Print it; 0 whatever it is like. Raises as `read_journal`, and where the settings are wrong."""
     with read_journal(arguments) as journal:
         found = _look(journal, shown_place(place_of(arguments)))
+        acts = not journal.audited
     memory = look_at_memory(read_settings(os.environ))
     found = found._replace(memory=memory.said, memory_ok=memory.ok)
     rows = {name: [asdict(row) for row in getattr(found, name)] for name in ("running", "pending")}
-    return tell(arguments, found._asdict() | rows, _text(found))
+    return tell(arguments, found._asdict() | rows, _text(found, acts=acts))
 
 
 def _look(journal: Journal, where: str) -> _Found:
@@ -72,13 +73,14 @@ def _look(journal: Journal, where: str) -> _Found:
     )
 
 
-def _text(found: _Found) -> str:
+def _text(found: _Found, *, acts: bool) -> str:
+    """The same for reading; with what to do, for all but an auditor."""
     rows = [
         ("running", row.run_id, f"{row.status.replace('_', ' ')}: {one_line(row.task, 100)}")
         for row in found.running[:_TOLD]
     ]
     rows += [
-        ("lost", run_id, f"its process is gone; `kagura-kernel kill {run_id}` marks it")
+        ("lost", run_id, "its process is gone" + (f"; `kagura-kernel kill {run_id}` marks it" if acts else ""))
         for run_id in found.gone[:_TOLD]
     ]
     for row in found.pending[:_TOLD]:
@@ -92,7 +94,7 @@ def _text(found: _Found) -> str:
     if any(further.values()):
         more = " and ".join(f"{many} more {what}" for what, many in further.items() if many)
         lines.append(f"{more}: `kagura-kernel runs`, `kagura-kernel approvals --pending`.")
-    if found.pending:
+    if found.pending and acts:
         lines.append("Answer with `kagura-kernel approve ID` or `kagura-kernel deny ID`.")
     if found.leases:
         lines.append(f"{found.leases} {'credential is' if found.leases == 1 else 'credentials are'} out.")

@@ -64,7 +64,12 @@ def more_than(journal: Journal, shown: int, limit: int, what: views.Counted) -> 
 
 
 def of_run(journal: Journal, row: RunRow) -> list[str]:
-    """Of a run: stop it, or mark it where its process is gone; bring its changes or its commits in, go on from it."""
+    """Of a run: stop it, or mark it where its process is gone; bring its changes or its commits in, go on from it.
+
+    Of an auditor none: whoever has begun it does that.
+    """
+    if journal.audited:
+        return []
     if row.live:
         return [f"%kagura kill {row.run_id}"]
     apply = [f"%kagura apply {row.run_id}"] if changes_wait(journal, row) else []
@@ -74,7 +79,9 @@ def of_run(journal: Journal, row: RunRow) -> list[str]:
 
 
 def of_session(journal: Journal, row: SessionRow) -> list[str]:
-    """Of a session: answer what waits, what there is of its last run, or go on with it."""
+    """Of a session: answer what waits, what there is of its last run, or go on with it; none for an auditor."""
+    if journal.audited:
+        return []
     if views.goes_on(row.last):
         answer = ["%kagura approvals --pending"] if row.waiting else []
         return [*answer, *of_run(journal, row.last)]
@@ -82,9 +89,9 @@ def of_session(journal: Journal, row: SessionRow) -> list[str]:
     return [*of_run(journal, row.last), *go_on]
 
 
-def of_approval(row: ApprovalRow, heard: Collection[str]) -> list[str]:
+def of_approval(journal: Journal, row: ApprovalRow, heard: Collection[str]) -> list[str]:
     """Of a question: its answers, while it waits, or what calls it off where its run is none of those that hear one."""
-    if row.verdict is not None:
+    if row.verdict is not None or journal.audited:
         return []
     return (
         [f"%kagura approve {row.id}", f"%kagura deny {row.id}"]

@@ -48,7 +48,7 @@ _AWAKE_SECONDS = 1.0
 _HARMLESS = frozenset({"host", "port", "dbname"})
 _STATES = {
     "55P03": f"another process has been writing to it for more than {LOCK_SECONDS:g} s",
-    "42501": "this user has no right to it",
+    "42501": "this user has no right to it (an auditor's role only reads)",
     "25006": "it is read-only; name the primary server, not a replica",
     "53100": "the server's disk is full",
     "42P01": "its tables are gone",

@@ -67,6 +67,7 @@ class Journal:
         self.unwritable = unwritable
         self._database = database
         self._shared: bool | None = None
+        self._audited: bool | None = None
         self._listeners: tuple[Callable[[Event], None], ...] = ()
 
     @classmethod
@@ -207,6 +208,18 @@ class Journal:
                 with self.snapshot() as connection:
                     self._shared = sharing(connection) is not None
         return self._shared
+
+    @property
+    def audited(self) -> bool:
+        """Whether this user is an auditor of a shared journal, who changes nothing; as it was when first asked."""
+        if self._audited is None:
+            from kagura_kernel.journal.sharing import audits
+
+            self._audited = False
+            if self.shared:
+                with self.snapshot() as connection:
+                    self._audited = audits(connection)
+        return self._audited
 
     def last_seq(self) -> int:
         """The number of the newest row; 0 when there is none."""

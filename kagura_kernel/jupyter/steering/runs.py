@@ -142,8 +142,10 @@ def approvals(asked: Asked) -> pd.DataFrame:
     _tell_more(asked, len(rows), limit, which)
     plans = [row for row in rows if row.verdict is None and row.kind == "plan" and has_lessons(row.arguments)]
     told = {row.id: "\n".join(lessons_told(lambda: asked.cockpit.memory, row.arguments)) for row in plans}
-    heard = views.running(asked.cockpit.journal)
-    table = ApprovalsText(approvals_table(rows, told)).with_next({row.id: of_approval(row, heard) for row in rows})
+    journal = asked.cockpit.journal
+    heard = views.running(journal)
+    following = {row.id: of_approval(journal, row, heard) for row in rows}
+    table = ApprovalsText(approvals_table(rows, told)).with_next(following)
     return table.saying(NONE_WAITS) if asked["pending"] else table
 
 

@@ -34,6 +34,7 @@ from kagura_kernel.journal.export import ExportPart, export_lines
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.lost_runs import mark_lost
 from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.pages import Watch, approval_page, run_page
 from kagura_kernel.journal.spending import with_children
 from kagura_kernel.journal.store import Journal
@@ -255,6 +256,20 @@ def test_the_doctor_of_an_auditor_notes_what_it_has_checked_and_fails_for_no_rig
     ):
         finding = next(doctor_journal.books(told.of(role), ADA.at, full=False))
         assert (finding.name, finding.state, said in finding.said) == ("journal", state, True), finding
+
+
+def test_an_auditor_is_told_of_nothing_to_do_that_others_alone_may(told, capsys):
+    # Nobody has this number.
+    host, _, since = process_owner().split(":")
+    told.open("ada").append(SampleRun("run-lost", "ses-ada").started(owner=f"{host}:999999999:{since}"))
+    for role, does in (("ivy", False), ("ada", True)):
+        assert main(["approvals", "--url", told.of(role)]) == main(["status", "--url", told.of(role)]) == 0
+        said = capsys.readouterr().out
+        assert main(["runs", "--json", "--url", told.of(role)]) == 0
+        following = [row["next"] for row in json.loads(capsys.readouterr().out)]
+        found = {one.name: one.then for one in doctor_journal.books(told.of(role), ADA.at, full=False)}
+        told_what = ("app-ada" in said and "run-lost" in said, "kagura-kernel" in said, any(following))
+        assert (told_what, found["runs"].startswith("whose it is")) == ((True, does, does), not does)
 
 
 def test_what_the_owner_adds_to_a_run_is_seen_by_whose_it_is(told):
