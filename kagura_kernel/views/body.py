@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -67,7 +67,7 @@ def item_blocks(item: Item, view: RunView, *, live: bool) -> ui.Blocks:
             return (ui.Rich(_latest(item), "growing" if item.growing else ""),)
         case Call():
             # One that did nothing but ask the person is shown by the question's own card.
-            asked = any(ask.request.subject == "question" for ask in _asks(item, view))
+            asked = any(ask.request.subject == "question" for ask in view.asks_of(item))
             return () if asked else (call_block(item, view), *_latest_lines(item, view))
         case Ask():
             return (ask_block(item, view.calls, view.now, can_answer=live and view.finished is None),)
@@ -205,12 +205,8 @@ def _chips(call: Call, view: RunView) -> ui.Words:
 
 def _waited(call: Call, view: RunView) -> float:
     """Seconds in which a call waited for a person's answers."""
-    answers = filter(None, (ask.decision for ask in _asks(call, view)))
+    answers = filter(None, (ask.decision for ask in view.asks_of(call)))
     return covered((one.at - timedelta(seconds=one.waited), one.at) for one in answers)
-
-
-def _asks(call: Call, view: RunView) -> Iterator[Ask]:
-    return (one for one in view.items if isinstance(one, Ask) and one.request.call_id == call.asked.call_id)
 
 
 def _meanwhile(call: Call, view: RunView) -> ui.Span:

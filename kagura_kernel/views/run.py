@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from kagura_kernel.domain import events as ev
@@ -76,6 +76,8 @@ class RunView:
     _dirty: set[str] = field(default_factory=set)
     _by_call: dict[str, parts.Call] = field(default_factory=dict)
     _by_approval: dict[str, parts.Ask] = field(default_factory=dict)
+    _asked_by: dict[str, list[parts.Ask]] = field(default_factory=dict)  # by their call
+    _settled: int = 0  # how many of the items, the first ones, grow no more
 
     def take_dirty(self) -> set[str]:
         """Keys of the parts that changed since the last time this was asked (`head` is the header)."""
@@ -131,6 +133,10 @@ class RunView:
     def calls(self) -> list[parts.Call]:
         """Tool calls in their order."""
         return [item for item in self.items if isinstance(item, parts.Call)]
+
+    def asks_of(self, call: parts.Call) -> Sequence[parts.Ask]:
+        """What a person was asked for a call."""
+        return self._asked_by.get(call.asked.call_id, ())
 
     def apply_all(self, events: Iterable[ev.Event]) -> RunView:
         """Take several events; returns itself."""
@@ -343,6 +349,7 @@ class RunView:
             if event.call_id in self._by_call:
                 self._dirty.add(self._by_call[event.call_id].key)
             self._by_approval[event.approval_id] = ask
+            self._asked_by.setdefault(event.call_id, []).append(ask)
             self._add(ask)
             return
         found = self._by_approval.get(event.approval_id)
@@ -397,10 +404,12 @@ class RunView:
         self._dirty.update(name for name, part in (("leases", self.leases), ("net", self.network)) if part)
 
     def _settle_text(self) -> None:
-        for item in self.items:
+        # Of a run with thousands of calls only what is new: nothing that was settled grows again.
+        for item in self.items[self._settled :]:
             if isinstance(item, parts.Passage) and item.growing:
                 item.growing = False
                 self._dirty.add(item.key)
+        self._settled = len(self.items)
 
     def _key(self) -> str:
         return f"i{len(self.items)}"

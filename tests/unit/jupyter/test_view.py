@@ -13,10 +13,11 @@ from kagura_kernel.render.html import html_of
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import asked
 from kagura_kernel.views.body import item_blocks, item_text
+from kagura_kernel.views.card import run_blocks
 from kagura_kernel.views.changes import changes_blocks, changes_text, numbered, sides_text
 from kagura_kernel.views.commits import diffs_text
 from kagura_kernel.views.head import box_line, sign_blocks
-from kagura_kernel.views.parts import KEPT_OUTPUT, Ask, Call, Note, Passage, Printout
+from kagura_kernel.views.parts import KEPT_OUTPUT, Ask, Call, Item, Note, Passage, Printout
 from kagura_kernel.views.record import run_record
 from kagura_kernel.views.run import RunView
 
@@ -40,6 +41,34 @@ def test_text_after_a_call_is_a_new_passage(story, view_of):
     view = view_of(story.started(), story.streams("a"), story.calls(), story.streams("b"))
     assert [type(item) for item in view.items] == [Passage, Call, Passage]
     assert not view.items[0].growing
+
+
+class Counted(list[Item]):
+    """Items that know how many of them were looked at."""
+
+    looked = 0
+
+    def __iter__(self):
+        for item in super().__iter__():
+            self.looked += 1
+            yield item
+
+    def __getitem__(self, key):
+        found = super().__getitem__(key)
+        self.looked += len(found) if isinstance(key, slice) else 1
+        return found
+
+
+def test_a_run_of_many_calls_costs_no_more_for_each_of_them(story, view_of):
+    view = view_of(story.started())
+    view.items = items = Counted()
+    for number in range(200):
+        view.apply_all((story.streams("a"), story.says("a"), story.calls(call_id=f"{number}")))
+        view.apply(story.answers(call_id=f"{number}"))
+    view.apply(story.ends())
+    run_blocks(view)
+    assert len(items) == 400
+    assert items.looked < 20 * len(items)
 
 
 def test_output_is_kept_for_its_own_call_and_bounded(story, view_of):
