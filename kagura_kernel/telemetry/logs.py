@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 OWN = "kagura_kernel"
 LIBRARIES = (
@@ -126,7 +126,7 @@ class _Writer(logging.Handler):
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
         self._lost = 0
-        self._file: IO[str] | None = None
+        self._file: int | None = None  # A descriptor: what a buffer keeps of a line could be written in halves
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take it as it is now: what it speaks of may change before it is written."""
@@ -152,9 +152,9 @@ class _Writer(logging.Handler):
             self._queue.put(None, timeout=_CLOSE_SECONDS)
             thread.join(_CLOSE_SECONDS)
 
-    def _lose(self) -> None:
+    def _lose(self, lines: int = 1) -> None:
         with self._guard:
-            self._lost += 1
+            self._lost += lines
 
     def _work(self) -> None:
         while (waiting := self._queue.get()) is not None:
@@ -165,10 +165,13 @@ class _Writer(logging.Handler):
                 told["lost_before"] = lost
             try:
                 self._write(f"{json.dumps(_cleaned(told, clean))}\n")
-            except Exception:  # noqa: BLE001 - there is no other place to tell it: the next line says that one is lost
-                self._lose()
+            except Exception:  # noqa: BLE001 - there is no other place to tell it: the next line says how many are lost
+                self._lose(lost + 1)
+        self._leave()
+
+    def _leave(self) -> None:
         if self._file is not None:
-            self._file.close()
+            os.close(self._file)
             self._file = None
 
     def _write(self, line: str) -> None:
@@ -178,16 +181,18 @@ class _Writer(logging.Handler):
             return
         # A file that was moved away by whoever keeps logs short is made anew.
         if self._file is None or not _is_at(self._file, self._path):
-            if self._file is not None:
-                self._file.close()
-            self._file = os.fdopen(os.open(self._path, _FLAGS, 0o600), "w", encoding="ascii")
-        self._file.write(line)
-        self._file.flush()
+            self._leave()
+            self._file = os.open(self._path, _FLAGS, 0o600)
+        data = line.encode("ascii")
+        if (written := os.write(self._file, data)) < len(data):
+            # The disk is full. A half line would spoil the next one, too.
+            os.ftruncate(self._file, os.fstat(self._file).st_size - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _is_at(file: IO[str], path: Path) -> bool:
+def _is_at(file: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
+        return os.path.samestat(os.fstat(file), path.lstat())
     except OSError:
         return False
 

@@ -172,6 +172,28 @@ def test_a_file_that_was_moved_away_is_made_anew(opened, place, tmp_path):
     assert [line["text"] for line in lines(place)] == ["second"]
 
 
+def test_a_full_disk_leaves_no_half_of_a_line(opened, place, monkeypatch):
+    write, full = os.write, threading.Event()
+
+    def tight(file: int, data: bytes) -> int:
+        # As the system does it: what there is room for is written.
+        return write(file, data[:20]) if full.is_set() and b"kagura_kernel.somewhere" in data else write(file, data)
+
+    monkeypatch.setattr(logs.os, "write", tight)
+    one = opened()
+    log.warning("before")
+    wait_until(lambda: place.exists() and "before" in place.read_text())
+    full.set()
+    for number in range(3):
+        log.warning("meanwhile")
+        wait_until(lambda many=number: one._writer._lost > many)
+    assert [line["text"] for line in lines(place)] == ["before"]
+    full.clear()
+    log.warning("after")
+    one.close()
+    assert [(line["text"], line.get("lost_before", 0)) for line in lines(place)] == [("before", 0), ("after", 3)]
+
+
 def test_a_flood_is_bounded_and_the_next_line_says_what_was_lost(place, monkeypatch):
     gate = threading.Event()
     monkeypatch.setattr(logs, "MOST_WAITING", 2)
