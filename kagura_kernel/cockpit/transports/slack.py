@@ -7,7 +7,7 @@ import contextlib
 import html
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -298,14 +298,14 @@ class SlackTransport:
         app.command(re.compile(r".*"))(acknowledge)
         self._app = app
         self._handler = AsyncSocketModeHandler(app, self._tokens.app.reveal(), logger=_log)
-        self._refusal = asyncio.get_running_loop().create_future()
-        self._mind_reconnects(self._handler.client, self._refusal)
+        self._refusal = refusal = asyncio.get_running_loop().create_future()
+        self._mind_reconnects(self._handler.client, refusal)
 
         async def connect() -> None:
             found = await client.auth_test()
             self._us = Us(str(found.get("team_id") or ""), str(found.get("user_id") or ""))
             if self._handler is not None:
-                await self._handler.client.connect()
+                await self._unless_refused(self._handler.client.connect(), refusal)
 
         await connected(self.name, self._try(LET_IN, connect), self.close)
 
@@ -326,6 +326,18 @@ class SlackTransport:
                 continue
         raise refusal.result()
 
+    async def _unless_refused(
+        self, connect: Coroutine[Any, Any, None], refusal: asyncio.Future[TransportRefused]
+    ) -> None:
+        connecting = asyncio.ensure_future(connect)
+        try:
+            await asyncio.wait({connecting, refusal}, return_when=asyncio.FIRST_COMPLETED)
+            if refusal.done():
+                raise TransportRefused(self.name, LET_IN, refusal.result().why)
+            await connecting
+        finally:
+            connecting.cancel()
+
     def _mind_reconnects(self, client: Any, refusal: asyncio.Future[TransportRefused]) -> None:
         """The library asks for ever for a new connection, whatever it is told."""
         issue = client.issue_new_wss_url
@@ -336,7 +348,7 @@ class SlackTransport:
             try:
                 return await issue()
             except SlackApiError as error:
-                if (word := word_of(error.response)) in FOR_GOOD and not refusal.done():
+                if (word := word_of(error.response)) in FOR_GOOD | _NO_RIGHT and not refusal.done():
                     refusal.set_result(TransportRefused(self.name, GO_ON, word))
                 raise
 

@@ -19,7 +19,7 @@ class TransportError(KaguraError):
     def __init__(self, transport: str, what: str, why: str) -> None:
         super().__init__(
             f"{transport} did not {what}: {why}. Runs go on; look at them with `kagura-kernel runs`, "
-            "and see whether the service can be reached and the app still has its rights."
+            "and see whether the service can be reached and the app still has its tokens and rights."
         )
         self.transport = transport
         self.what = what

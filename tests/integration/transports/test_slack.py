@@ -123,6 +123,16 @@ async def test_a_token_that_is_not_taken_is_an_error_without_the_token(server):
     assert "xoxb-wrong-and-secret" not in caught.value.message
 
 
+@pytest.mark.parametrize(("prepare", "word"), [("revoke", "token_revoked"), ("deny", "missing_scope")])
+async def test_an_app_token_that_is_not_taken_from_the_start_is_told_at_once(server, slack, prepare, word):
+    if prepare == "revoke":
+        server.revoke(APP_TOKEN)
+    else:
+        server.deny("apps.connections.open")
+    with pytest.raises(TransportRefused, match=f"did not let us in: {word}"):
+        await listening(slack)
+
+
 async def test_the_token_goes_to_slack_alone(server, slack):
     told = await listening(slack)
     elsewhere = [{"id": "F1", "name": "x", "size": 3, "url_private_download": "http://127.0.0.1:9/files/x"}]
