@@ -330,8 +330,9 @@ class SlackTransport:
         self, connect: Coroutine[Any, Any, None], refusal: asyncio.Future[TransportRefused]
     ) -> None:
         connecting = asyncio.ensure_future(connect)
+        ends: set[asyncio.Future[Any]] = {connecting, refusal}
         try:
-            await asyncio.wait({connecting, refusal}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if refusal.done():
                 raise TransportRefused(self.name, LET_IN, refusal.result().why)
             await connecting
