@@ -39,7 +39,8 @@ def main() -> int:
             )
             client.execute(cwd=str(folder), env=environ)
             notebook.metadata.pop("widgets", None)
-            notebook.metadata["language_info"] = {"name": "python"}
+            # The name alone: a version in it would be a difference with every release.
+            notebook.metadata["language_info"] = {"name": notebook.metadata["language_info"]["name"]}
             nbformat.write(notebook, path)
             print(f"recorded {path.name}")  # noqa: T201  # a command answers by printing
     return 0

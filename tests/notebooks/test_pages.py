@@ -40,6 +40,14 @@ def test_every_page_is_what_its_notebook_makes(pages, capsys):
     assert pages.main(["--check"]) == 0, capsys.readouterr().err
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_names_the_language_that_its_kernel_has(path):
+    # By this name black, ruff and papermill know what they must not rewrite as Python.
+    metadata = nbformat.read(path, as_version=4).metadata
+    wanted = "kagura" if metadata["kernelspec"]["name"] == "kagura" else "python"
+    assert (metadata["kernelspec"]["language"], metadata["language_info"]["name"]) == (wanted, wanted)
+
+
 def test_a_page_that_is_not_made_yet_or_left_over_is_found(pages, elsewhere, capsys):
     write(elsewhere, nbformat.v4.new_markdown_cell("# One"))
     assert pages.main(["--check"]) == 1
