@@ -39,8 +39,9 @@ def main() -> int:
             )
             client.execute(cwd=str(folder), env=environ)
             notebook.metadata.pop("widgets", None)
-            # The name alone: a version in it would be a difference with every release.
-            notebook.metadata["language_info"] = {"name": notebook.metadata["language_info"]["name"]}
+            # A version in it would be a difference with every release.
+            language = notebook.metadata["language_info"]
+            notebook.metadata["language_info"] = {name: language[name] for name in ("name", "pygments_lexer")}
             nbformat.write(notebook, path)
             print(f"recorded {path.name}")  # noqa: T201  # a command answers by printing
     return 0
