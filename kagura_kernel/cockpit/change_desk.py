@@ -31,7 +31,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.redaction.redactor import redactor_in
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.cells import cell_edits, notebook_in, read_file, source_in, write_file
-from kagura_kernel.membrane.change_apply import OLD_HOLDS_LEASED, apply_changes, in_order_back, put_back, why_not_back
+from kagura_kernel.membrane.change_apply import OLD_HOLDS_LEASED, apply_changes, in_order_back, put_back, stuck
 from kagura_kernel.membrane.changes import MAX_DIFF_INPUT, is_text, unified_diff
 from kagura_kernel.membrane.merge import can_merge, hunks_between, merged, with_hunks
 from kagura_kernel.membrane.names import is_below
@@ -478,13 +478,7 @@ class ChangeDesk:
         return self._stuck(started, [change.written[-1] for change in changes if change.written])
 
     def _stuck(self, started: RunStarted, writes: Sequence[Written]) -> dict[str, str]:
-        project = ProjectFiles(Path(started.project))
-        going = {one.path for one in writes if not one.kind}
-        reasons = (
-            (one.path, why_not_back(project, self._blobs, one, protected=started.protected, going=going))
-            for one in writes
-        )
-        return {path: why for path, why in reasons if why}
+        return stuck(ProjectFiles(Path(started.project)), self._blobs, writes, protected=started.protected)
 
     def _record(
         self,

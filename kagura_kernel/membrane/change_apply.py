@@ -130,7 +130,7 @@ def put_back(project: ProjectFiles, blobs: BlobStore, one: Written, *, protected
         WorkspaceUnreadable: the disk is full or read-only.
     """
     try:
-        why = why_not_back(project, blobs, one, protected=protected)
+        why = _why_not_back(project, blobs, one, protected)
         if why:
             raise CannotUndo(one.path, why)
         if not one.kind:
@@ -149,29 +149,31 @@ def in_order_back(writes: Iterable[Written]) -> list[Written]:
     return sorted(writes, key=lambda one: one.kind != "")
 
 
-def why_not_back(
-    project: ProjectFiles,
-    blobs: BlobStore,
-    one: Written,
-    *,
-    protected: Sequence[str] = (),
-    going: Collection[str] = (),
-) -> str:
-    """Why a write cannot be taken back, in half a sentence; empty where it can.
+def stuck(
+    project: ProjectFiles, blobs: BlobStore, writes: Sequence[Written], *, protected: Sequence[str] = ()
+) -> dict[str, str]:
+    """Of writes that are taken back together those that cannot be, by path, each with the reason in half a sentence."""
+    going = {one.path for one in writes if not one.kind}
+    reasons = {one.path: _why_not_back(project, blobs, one, protected, going) for one in writes}
+    return {path: why for path, why in reasons.items() if why}
 
-    `going` are paths of files that are removed before it.
-    """
+
+def _why_not_back(
+    project: ProjectFiles, blobs: BlobStore, one: Written, protected: Sequence[str], going: Collection[str] = ()
+) -> str:
+    """Why a write cannot be taken back; empty where it can. `going` are paths of files that are removed before it."""
     try:
         split_path(one.path)
         if Protection(project, {one.path: one.target if one.kind == "link" else ""}, protected).covers(one.path):
             return "the path is protected"
-        now = project.state(one.path)
         if one.kind and not one.after_sha256:
             blocking = next((path for path in project.in_the_way(one.path) if path not in going), "")
             if blocking:
                 return CHANGED_SINCE if blocking == one.path else f"{blocking} stands there by now"
-        elif now.kind == "other" or now.sha256 != one.after_sha256:
-            return CHANGED_SINCE
+        else:
+            now = project.state(one.path)
+            if now.kind == "other" or now.sha256 != one.after_sha256:
+                return CHANGED_SINCE
     except (OSError, UnsafePath):
         return CHANGED_SINCE
     if one.kind == "file" and not blobs.has(one.before_sha256):

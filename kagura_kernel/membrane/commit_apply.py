@@ -19,7 +19,7 @@ from kagura_kernel.domain.errors import CannotUndo, CommitsRefused
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.outcome import ChangeStatus, FileChange, Written
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.change_apply import CHANGED_SINCE, apply_changes, in_order_back, put_back, why_not_back
+from kagura_kernel.membrane.change_apply import CHANGED_SINCE, apply_changes, in_order_back, put_back, stuck
 from kagura_kernel.membrane.commits import LINK, SUBMODULE, Quarantine, quarantine
 from kagura_kernel.membrane.git import GitFailed, Repository, TreeChange
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath, link_hash
@@ -128,9 +128,7 @@ class _Applying:
         """The last of the same commits on top of `tip`, each with its author, committer and message."""
         git, index = self._place.git, {"GIT_INDEX_FILE": str(self._place.git.directory / "index")}
         if any(len(parents) != 1 for _, *parents in commits):
-            raise self._no(
-                "the branch has commits that these do not build on, and what has merges cannot be put on top"
-            )
+            raise self._no(f"{_BESIDE}, and what has merges cannot be put on top")
         for commit, parent in commits:
             patch = git.run("diff-tree", "-p", "--binary", "--full-index", "--no-renames", parent, commit)
             git.run("read-tree", tip, env=index)
@@ -268,10 +266,8 @@ def _taken_back(project: Project, name: str, moved: Moved, run_id: str) -> tuple
             for one in moved.written
             if one.before_sha256 == one.after_sha256 or _now(project.files, one.path) != one.before_sha256
         ]
-        going = {one.path for one in wrote if not one.kind}
-        for one in wrote:
-            if why := why_not_back(project.files, project.blobs, one, protected=project.protected, going=going):
-                raise CannotUndo(one.path, why)
+        for path, why in stuck(project.files, project.blobs, wrote, protected=project.protected).items():
+            raise CannotUndo(path, why)
         changes = repository.git.differs(moved.before, moved.after)
         index = _index(repository)
         if staged := [one.path for one in changes if index.get(one.path) != _line(one.new_mode, one.new)]:
